@@ -1,4 +1,4 @@
-"""TODO cli."""
+"""The ``halon`` command."""
 
 if not __name__.startswith("halon."):
     raise ImportError(f"import this package as halon.{__name__}, not {__name__}")

@@ -34,7 +34,9 @@ class OpSpec:
 
     ``scalars`` names the run-time numbers the launch will bring, with their dtypes; ``attrs`` are
     fixed for the plan. ``expr`` is the typed tree (``halon.kernels.tree``) of an elementwise
-    operation, whose ``Input(i)`` is ``ins[i]`` and ``Scalar(k)`` is ``scalars[k]``.
+    operation, whose ``Input(i)`` is ``ins[i]`` and ``Scalar(k)`` is ``scalars[k]``. ``exact`` says
+    that every operand is stored in the dtype the operation computes in, so that a device may run it
+    by name; otherwise only ``expr`` tells the whole meaning.
     """
 
     op: str
@@ -43,6 +45,7 @@ class OpSpec:
     attrs: Mapping[str, Attr] = field(default_factory=dict)
     scalars: tuple[tuple[str, str], ...] = ()
     expr: Any = None
+    exact: bool = True
 
     def __str__(self) -> str:
         return f"{self.op}({', '.join(describe(t) for t in self.ins)})"

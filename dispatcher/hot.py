@@ -1,0 +1,187 @@
+"""The executor: repeats plans. Plain Python, the twin that any faster core must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from halon.dispatcher import fallback
+from halon.dispatcher.plan import HOST, LAUNCH, VIEW, Plan
+from halon.dispatcher.structures import (
+    Meta,
+    Node,
+    Storage,
+    TensorBase,
+    modes,
+    new_storage,
+    user_place,
+)
+from halon.dispatcher.trace import SymNumber
+
+Value = tuple[Storage, int]  # a storage and a byte offset; the plan knows the metadata
+
+#: the public Tensor class; ``halon.tensor`` sets it.
+tensor_class: list[type[TensorBase]] = [TensorBase]
+
+
+def wrap(value: Value, meta: Meta, base: TensorBase | None = None) -> Any:
+    """A tensor without history over a value."""
+    t = tensor_class[0].__new__(tensor_class[0])
+    t.storage, t.offset = value
+    t.meta = meta
+    t.wants_grad = False
+    t.node = None
+    t.node_index = 0
+    t.grad_value = None
+    t.base = base
+    t.base_node = None if base is None else base.node
+    t.hooks = None
+    t.retains_grad = False
+    return t
+
+
+def run(plan: Plan, tensors: Sequence[TensorBase], scalars: Sequence[Any]) -> Any:
+    """Execute a plan on tensors and record history: the path of every operator call."""
+    if plan.kind == LAUNCH:
+        handles = [t.storage.handle for t in tensors]
+        offsets = [t.offset for t in tensors]
+        if plan.bounds:
+            check_bounds(plan, scalars)
+        values = []
+        for m in plan.outs:
+            storage = new_storage(plan.device, m.span)
+            values.append((storage, 0))
+            handles.append(storage.handle)
+            offsets.append(0)
+        if plan.runs:
+            assert plan.launch is not None
+            plan.launch(plan, handles, offsets, scalars)
+    else:
+        values = execute(plan, [(t.storage, t.offset) for t in tensors], scalars)
+    plan.calls += 1
+    base = (tensors[0].base or tensors[0]) if plan.kind == VIEW else None
+    results = [wrap(v, m, base) for v, m in zip(values, plan.outs, strict=True)]
+    if modes.grad:
+        for t in tensors:
+            if t.base is not None and t.base.node is not t.base_node:
+                raise stale_view(plan, t)
+        if any(t.wants_grad for t in tensors):
+            record(plan, tensors, scalars, results)
+    assert plan.op is not None
+    return results[0] if plan.op.outputs == 1 else tuple(results)
+
+
+def run_into(
+    plan: Plan, target: TensorBase, tensors: Sequence[TensorBase], scalars: Sequence[Any]
+) -> None:
+    """Execute a plan into an existing tensor; the caller has checked that history allows it."""
+    execute(plan, [(t.storage, t.offset) for t in tensors], scalars, (target.storage, target.offset))
+    plan.calls += 1
+    touch(target, plan)
+    if modes.grad and any(t.wants_grad for t in tensors):
+        record(plan, tensors, scalars, [target], written=target.storage)
+    elif target.node is not None:
+        target.node = None  # overwritten by a value without history
+        target.wants_grad = False
+
+
+def stale_view(plan: Plan, t: TensorBase) -> RuntimeError:
+    """A view whose base was written under autograd after the view was made."""
+    write = t.storage.last_write
+    return RuntimeError(
+        f"{plan}: operand {t.meta} is a view made before its base was modified in place"
+        + (f" by {write[0]}_ at {write[1]}" if write else "")
+        + "; its gradient would miss that. Take the view again after the write"
+    )
+
+
+def touch(target: TensorBase, plan: Plan) -> None:
+    """Count a write to the storage and remember where it happened."""
+    storage = target.storage
+    storage.version += 1
+    assert plan.op is not None
+    storage.last_write = (plan.op.name, user_place())
+
+
+def execute(
+    plan: Plan, values: Sequence[Value], scalars: Sequence[Any], into: Value | None = None
+) -> list[Value]:
+    """Execute a plan on storages, without tensors or history."""
+    if plan.bounds:
+        check_bounds(plan, scalars)
+    if plan.kind == LAUNCH:
+        outs = [into] if into else [(new_storage(plan.device, m.span), 0) for m in plan.outs]
+        if plan.runs:
+            every = [*values, *outs]
+            assert plan.launch is not None
+            plan.launch(plan, [v[0].handle for v in every], [v[1] for v in every], scalars)
+        return outs
+    if plan.kind == VIEW:
+        return [(values[0][0], values[0][1] + plan.offset)]
+    if plan.kind == HOST:
+        return fallback.execute_on_host(plan, values, scalars, into, execute)
+    return run_steps(plan, values, scalars, into)
+
+
+def run_steps(
+    plan: Plan, values: Sequence[Value], scalars: Sequence[Any], into: Value | None
+) -> list[Value]:
+    """Execute a composite plan; temporaries go back to the allocator after their last use."""
+    steps = plan.steps
+    slots: list[Any] = [*values]
+    if into is not None:
+        slots.append(into)
+    slots.extend([None] * (steps.size - len(slots)))
+    for step in steps.list:
+        numbers = [s.value(scalars) if isinstance(s, SymNumber) else s for s in step.scalars]
+        target = None if step.into is None else slots[step.into]
+        results = execute(step.plan, [slots[i] for i in step.ins], numbers, target)
+        for slot, value in zip(step.outs, results, strict=True):
+            slots[slot] = value
+        for slot in step.drops:
+            slots[slot] = None
+    return [slots[s] for s in steps.outputs]
+
+
+def check_bounds(plan: Plan, scalars: Sequence[Any]) -> None:
+    """Refuse a Python number that does not fit the integer dtype it is converted to."""
+    for index, low, high, name in plan.bounds:
+        if not low <= scalars[index] <= high:
+            raise RuntimeError(
+                f"{plan}: value {scalars[index]} cannot be converted to type {name} without overflow"
+            )
+
+
+def record(
+    plan: Plan, tensors: Sequence[TensorBase], scalars: Sequence[Any], results: Sequence[Any],
+    written: Storage | None = None,
+) -> None:  # fmt: skip
+    """Attach the node of a differentiable call to its results.
+
+    ``written`` is the storage an in-place call has just written: an operand saved from it is
+    already stale, which backward reports.
+    """
+    assert plan.op is not None
+    if plan.op.rule is None:
+        return
+    from halon.dispatcher import derivative  # imports this module
+
+    mask = 0
+    for i, t in enumerate(tensors):
+        if t.wants_grad:
+            mask |= 1 << i
+    row = plan.rows.get(mask)
+    if row is None:
+        row = plan.rows[mask] = derivative.Row(plan, tuple(t.meta for t in tensors), mask)
+    edges = tuple(
+        None if not t.wants_grad else t if t.node is None else (t.node, t.node_index)
+        for t in tensors
+    )
+    saved = derivative.save(row, tensors, results, written)
+    place = user_place() if saved else None
+    node = Node(row.name, row, edges, saved, list(scalars), plan.outs, place)
+    for i, result in enumerate(results):
+        if result.meta.dtype.category >= 2:
+            result.node = node
+            result.node_index = i
+            result.wants_grad = True

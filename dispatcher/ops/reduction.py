@@ -1,0 +1,197 @@
+"""Reductions over dimensions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from halon.dispatcher.op import COMPOSE, KernelCall, op
+from halon.dispatcher.ops.elementwise import eq, isnan, mul, ne, square
+from halon.dispatcher.ops.families import reduction_shape
+from halon.dispatcher.ops.movement import cast
+from halon.dispatcher.ops.views import expand, reshape
+from halon.dispatcher.shapes import Shape, reduced_shape, wrap_dim, wrap_dims
+from halon.hal import dtypes as dt
+
+_PUBLIC = ("function", "method")
+
+
+def _axes_call(name: str) -> Any:
+    """The kernel rule of a reduction over a set of axes."""
+
+    def kernel(input: Any, dim: Any = None, keepdim: bool = False) -> KernelCall:
+        return KernelCall(name, (input,), {"axes": wrap_dims(dim, input.ndim), "keepdim": keepdim})
+
+    return kernel
+
+
+def _accumulated(input: Any, *_: Any) -> dt.DType:
+    return input.dtype if input.dtype.category >= 2 else dt.int64
+
+
+def spread(g: Any, like: Any, dim: Any, keepdim: bool) -> Any:
+    """A reduced tensor expanded back to the shape it was reduced from."""
+    shape = like.meta.shape
+    kept = reduced_shape(shape, wrap_dims(dim, len(shape)), True)
+    return expand(g if keepdim else reshape(g, kept), shape)
+
+
+def _samples(t: Any) -> list[tuple[Any, ...]]:
+    return [(t(3, 4),), (t(3, 4), 0), (t(2, 3, 4), (0, 2), True), (t(),), (t(4, 3).t(), -1)]
+
+
+sum = op(
+    "sum(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
+    doc="Sum over ``dim`` (all by default); integers accumulate in int64, half in float32.",
+    shape=reduction_shape, dtype=_accumulated, kernel=_axes_call("sum"), empty=0,
+    grad=lambda g, out, x, dim, keepdim: spread(g, x, dim, keepdim), samples=_samples,
+)  # fmt: skip
+
+prod = op(
+    "prod(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
+    doc="Product over ``dim`` (all by default). Its gradient divides by the elements.",
+    shape=reduction_shape, dtype=_accumulated, kernel=_axes_call("prod"), empty=1,
+    grad=lambda g, out, x, dim, keepdim: spread(g * out, x, dim, keepdim) / x, samples=_samples,
+)  # fmt: skip
+
+
+def _extremum_grad(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    best = spread(out, x, dim, keepdim)
+    ties = eq(x, best) | (isnan(x) & isnan(best))
+    share = cast(ties, x.meta.dtype)
+    count = sum(share, wrap_dims(dim, x.meta.ndim), True)
+    return spread(g, x, dim, keepdim) * (share / count)
+
+
+_NO_IDENTITY = "Expected reduction dim to be specified for input.numel() == 0: it has no identity"
+
+amax = op(
+    "amax(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
+    doc="The largest element over ``dim``; NaN wins; ties share the gradient.",
+    shape=reduction_shape, dtype=lambda input, *_: input.dtype, kernel=_axes_call("max_reduce"),
+    empty=_NO_IDENTITY, grad=_extremum_grad, samples=_samples,
+)  # fmt: skip
+
+amin = op(
+    "amin(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
+    doc="The smallest element over ``dim``; NaN wins; ties share the gradient.",
+    shape=reduction_shape, dtype=lambda input, *_: input.dtype, kernel=_axes_call("min_reduce"),
+    empty=_NO_IDENTITY, grad=_extremum_grad, samples=_samples,
+)  # fmt: skip
+
+
+def _index_call(name: str) -> Any:
+    def kernel(input: Any, dim: int | None = None, keepdim: bool = False) -> KernelCall:
+        axes = tuple(range(input.ndim)) if dim is None else wrap_dims(dim, input.ndim)
+        return KernelCall(name, (input,), {"axes": axes, "keepdim": keepdim})
+
+    return kernel
+
+
+def _index_samples(t: Any) -> list[tuple[Any, ...]]:
+    return [(t(3, 4),), (t(3, 4), 0), (t(2, 3, 4), 2, True), (t(),)]
+
+
+argmax = op(
+    "argmax(input: Tensor, dim: Int = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
+    doc="Index of the largest element (the first of equals; NaN counts as largest).",
+    shape=reduction_shape, dtype=lambda *_: dt.int64, kernel=_index_call("argmax"),
+    empty=_NO_IDENTITY, grad=None, samples=_index_samples,
+)  # fmt: skip
+
+argmin = op(
+    "argmin(input: Tensor, dim: Int = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
+    doc="Index of the smallest element (the first of equals; NaN counts as smallest).",
+    shape=reduction_shape, dtype=lambda *_: dt.int64, kernel=_index_call("argmin"),
+    empty=_NO_IDENTITY, grad=None, samples=_index_samples,
+)  # fmt: skip
+
+any_of = op(
+    "any_of(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor",
+    doc="``any`` of a bool tensor.", shape=reduction_shape, dtype=lambda *_: dt.bool_,
+    kernel=_axes_call("max_reduce"), empty=False, grad=None,
+    samples=lambda t: [(t(3, 4) > 0, 1)],
+)  # fmt: skip
+
+all_of = op(
+    "all_of(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor",
+    doc="``all`` of a bool tensor.", shape=reduction_shape, dtype=lambda *_: dt.bool_,
+    kernel=_axes_call("min_reduce"), empty=True, grad=None,
+    samples=lambda t: [(t(3, 4) > 0, 1)],
+)  # fmt: skip
+
+any = op(
+    "any(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
+    doc="Whether any element over ``dim`` is non-zero.",
+    decompose=lambda x, dim, keepdim: any_of(ne(x, 0), dim, keepdim), grad=None, samples=_samples,
+)  # fmt: skip
+
+all = op(
+    "all(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
+    doc="Whether all elements over ``dim`` are non-zero.",
+    decompose=lambda x, dim, keepdim: all_of(ne(x, 0), dim, keepdim), grad=None, samples=_samples,
+)  # fmt: skip
+
+
+def count(shape: Shape, dim: Any) -> int:
+    """How many elements a reduction over ``dim`` sees per result."""
+    return math.prod(shape[d] for d in wrap_dims(dim, len(shape)))
+
+
+def _mean(x: Any, dim: Any, keepdim: bool) -> Any:
+    dtype = x.meta.dtype
+    if dtype.category < 2:
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or "
+            f"complex dtype. Got: {dtype.name}"
+        )
+    wide = cast(x, dt.float32) if dtype.itemsize == 2 else x  # the sum may exceed half's range
+    n = count(x.meta.shape, dim)
+    # a product with 1 / n would round twice; 0 elements give NaN, as torch
+    return cast(sum(wide, dim, keepdim) / float(n), dtype)
+
+
+mean = op(
+    "mean(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
+    doc="Arithmetic mean over ``dim`` (all by default) of a floating tensor.", decompose=_mean,
+    grad=lambda g, out, x, dim, keepdim: (
+        spread(g, x, dim, keepdim) / float(max(count(x.meta.shape, dim), 1))
+    ),
+    samples=_samples,
+)  # fmt: skip
+
+
+def _var(x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    centred = x - mean(x, dim, True)
+    free = max(0.0, count(x.meta.shape, dim) - correction)
+    total = sum(square(centred), dim, keepdim)
+    return total / free if free else mul(total, float("nan"))
+
+
+var = op(
+    "var(input: Tensor, dim: Ints = None, correction: float = 1, keepdim: bool = False) -> Tensor",
+    methods=_PUBLIC, decompose=_var, grad=COMPOSE,
+    doc="Variance over ``dim``: squared deviations divided by (n - correction).",
+    samples=lambda t: [(t(3, 4),), (t(3, 4), 1), (t(2, 3, 4), (0, 2), 0, True)],
+)  # fmt: skip
+
+
+def _sum_to(x: Any, size: Shape) -> Any:
+    shape = x.meta.shape
+    lead = len(shape) - len(size)
+    dims = tuple(range(lead)) + tuple(
+        lead + i for i, n in enumerate(size) if n == 1 and shape[lead + i] != 1
+    )
+    return reshape(sum(x, dims, True), size) if dims else reshape(x, size)
+
+
+sum_to = op(
+    "sum_to(input: Tensor, size: Ints) -> Tensor", decompose=_sum_to,
+    doc="Sum a broadcast tensor back to the shape it came from.",
+    grad=lambda g, out, x, size: expand(g, x.meta.shape), samples=lambda t: [(t(2, 3, 4), (3, 1))],
+)  # fmt: skip
+
+
+def single_dim(dim: int, ndim: int) -> int:
+    """A dimension of a tensor that may be 0-d."""
+    return wrap_dim(dim, ndim) if ndim else 0

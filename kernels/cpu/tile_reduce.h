@@ -1,0 +1,35 @@
+#pragma once
+#include "scalar.h"
+#include "tile.h"
+
+#define T uint8_t
+#define S u8
+#define IS_NAN(a) 0
+#define NAN_VALUE 0
+#include "tile_reduce.inc"
+#define T int32_t
+#define S i32
+#define IS_NAN(a) 0
+#define NAN_VALUE 0
+#include "tile_reduce.inc"
+#define T int64_t
+#define S i64
+#define SUM_T uint64_t
+#define SUMS
+#define IS_NAN(a) 0
+#define NAN_VALUE 0
+#include "tile_reduce.inc"
+#define T float
+#define S f32
+#define SUM_T float
+#define SUMS
+#define IS_NAN(a) ((a) != (a))
+#define NAN_VALUE NAN
+#include "tile_reduce.inc"
+#define T double
+#define S f64
+#define SUM_T double
+#define SUMS
+#define IS_NAN(a) ((a) != (a))
+#define NAN_VALUE NAN
+#include "tile_reduce.inc"

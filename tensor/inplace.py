@@ -1,0 +1,83 @@
+"""Writing into existing tensors: in-place variants of operators and ``out=``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from halon.dispatcher import select
+from halon.dispatcher.op import OPS, Op
+from halon.dispatcher.structures import TensorBase, modes
+
+
+def update(op: Op, target: Any, args: tuple[Any, ...]) -> Any:
+    """Run an operator in place on ``target``, which is its first operand.
+
+    Raises RuntimeError for a leaf that requires grad, for memory that overlaps itself, and for a
+    view of a tensor with history.
+    """
+    if modes.grad:
+        _check_history(op, target, args)
+    if any(n > 1 and s == 0 for n, s in zip(target.meta.shape, target.meta.strides, strict=True)):
+        raise RuntimeError(
+            f"{op.name}_: unsupported operation: more than one element of the written-to tensor "
+            "refers to a single memory location. Please clone() the tensor before performing the "
+            "operation."
+        )
+    args = tuple(_apart(a, target) for a in args)
+    select.call_into(op, target, args)
+    return target
+
+
+def _check_history(op: Op, target: Any, args: tuple[Any, ...]) -> None:
+    if target.wants_grad and target.node is None:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation. "
+            f"({op.name}_ on {target.meta})"
+        )
+    base = target.base
+    involved = any(isinstance(a, TensorBase) and a.wants_grad for a in args)
+    if base is not None and (involved or base.wants_grad):
+        raise RuntimeError(
+            f"{op.name}_: in-place on a view ({target.meta} of {base.meta}) of a tensor that takes "
+            "part in autograd is not supported. Modify the base, clone() the view first, or do it "
+            "under no_grad()"
+        )
+
+
+def _apart(a: Any, target: Any) -> Any:
+    """An operand that shares part of the target's memory, copied before it is overwritten."""
+    if (
+        isinstance(a, TensorBase)
+        and a is not target
+        and a.storage is target.storage
+        and (a.meta is not target.meta or a.offset != target.offset)
+        and a.offset < target.offset + target.meta.span
+        and target.offset < a.offset + a.meta.span
+    ):
+        return OPS["clone"](a)
+    return a
+
+
+def store(op: Op, out: Any, args: tuple[Any, ...]) -> Any:
+    """Run an operator into ``out``, resizing it as torch does; no autograd."""
+    tensors = [a for a in args if isinstance(a, TensorBase)]
+    if modes.grad and any(t.wants_grad for t in (*tensors, out)):
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic "
+            "differentiation, but one of the arguments requires grad."
+        )
+    result = op.call(op, args)
+    if result.meta.shape != out.meta.shape:
+        if out.meta.numel:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape "
+                f"{list(out.meta.shape)}, which does not match the required output shape "
+                f"{list(result.meta.shape)}.",
+                stacklevel=3,
+            )
+        cast = OPS["cast"](result, out.meta.dtype)
+        out.storage, out.offset, out.meta = cast.storage, cast.offset, cast.meta
+        return out
+    select.call_into(OPS["copy"], out, (out, result))
+    return out
