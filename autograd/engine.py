@@ -11,9 +11,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from halon.autograd.modes import _GradMode
 from halon.dispatcher.ops import movement
-from halon.dispatcher.structures import Node, TensorBase, dense_meta
+from halon.dispatcher.structures import Node, TensorBase, dense_meta, recording
 
 Edge = Any  # a leaf tensor or (node, output index)
 
@@ -57,7 +56,7 @@ def run(
             heapq.heappush(heap, node)
         slots[index] = grad if slots[index] is None else slots[index] + grad
 
-    with _GradMode(create_graph):
+    with recording(create_graph):
         for edge, grad in roots:
             arrive(edge, grad)
         while heap:

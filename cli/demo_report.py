@@ -8,15 +8,13 @@ import math
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
-from halon.cli.demo_training import BATCH_SIZE, LEARNING_RATE, Training
-
-if TYPE_CHECKING:
-    from halon.cli.demo_run import Agreement
+from halon.cli.demo_results import Agreement, Training
+from halon.cli.demo_training import BATCH_SIZE, LEARNING_RATE
 
 _LINES = ("-", "--", "-.", ":")
 

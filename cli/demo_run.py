@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,28 +17,14 @@ from rich.progress import (
 )
 
 from halon.cli import demo_report
-from halon.cli.demo_training import Training, build_model, predict, train
+from halon.cli.demo_results import Agreement, Training
+from halon.cli.demo_training import build_model, predict, train
 from halon.hal.registry import registry
 from halon.nn.safetensors_io import load_file, save_file
 from halon.vision.digits import DigitsSplit, digits_split
 
 #: a gap between the two best logits below this is a tie in float32, decided by rounding
 TIE = 1e-4
-
-
-@dataclass
-class Agreement:
-    """Predictions of the first device's weights on ``device``: ``equal`` of ``total`` agree."""
-
-    device: str
-    equal: int = 0
-    total: int = 0
-    largest_difference: float = 0.0
-    note: str = ""
-
-    @property
-    def complete(self) -> bool:
-        return self.equal == self.total and not self.note
 
 
 def compare_devices(devices: list[str], epochs: int, seed: int, folder: Path) -> int:

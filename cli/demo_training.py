@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from halon import nn, optim
 from halon.autograd.modes import no_grad
+from halon.cli.demo_results import Training
 from halon.data import DataLoader, TensorDataset
 from halon.dispatcher import fallback
 from halon.tensor.random import Generator, manual_seed
@@ -19,25 +19,6 @@ from halon.vision.digits import DigitsSplit
 
 BATCH_SIZE = 32
 LEARNING_RATE = 3e-3
-
-
-@dataclass
-class Training:
-    """What one device did; ``error`` is empty if it got to the end.
-
-    ``losses`` has one mean per epoch. Speed leaves out the first epoch, in which kernels compile,
-    unless it is the only one.
-    """
-
-    device: str
-    losses: list[float] = field(default_factory=list)
-    accuracy: float = 0.0
-    images_per_second: float = 0.0
-    ms_per_step: float = 0.0
-    seconds: float = 0.0
-    fallback_share: float = 0.0
-    weights: str = ""
-    error: str = ""
 
 
 def build_model() -> nn.Sequential:
@@ -67,10 +48,11 @@ def train(
     """train(device, split, epochs, seed, on_epoch) -> (model, Training)
 
     Weights are drawn on the host and shuffles come from a generator of their own, so a seed means
-    the same start and the same batches on every device.
+    the same start, the same batches and the same dropout on every device.
     """
     manual_seed(seed)
     model = build_model().to(device)
+    manual_seed(seed)  # the weights took numbers from the host's generator; dropout starts alike
     images = DataLoader(
         TensorDataset(split.train_images, split.train_labels),
         batch_size=BATCH_SIZE,

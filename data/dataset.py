@@ -9,8 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from halon.tensor.random import randperm
-from halon.tensor.random import Generator
+from halon.tensor.random import Generator, randperm
 from halon.tensor.tensor import Tensor
 
 T_co = TypeVar("T_co", covariant=True)
@@ -78,8 +77,8 @@ class Subset(Dataset[T_co]):
 
     def __getitems__(self, indices: list[int]) -> list[T_co]:
         chosen = [self.indices[i] for i in indices]
-        fetch = getattr(self.dataset, "__getitems__", None)
-        return fetch(chosen) if callable(fetch) else [self.dataset[i] for i in chosen]
+        fetch: Any = getattr(self.dataset, "__getitems__", None)
+        return fetch(chosen) if fetch is not None else [self.dataset[i] for i in chosen]
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -95,7 +94,6 @@ def random_split(
 
     Raises:
         ValueError: the lengths do not sum up, or a fraction is outside [0, 1].
-        TypeError: fractions that do not sum to one.
 
     >>> import halon
     >>> from halon.data import random_split
@@ -106,9 +104,10 @@ def random_split(
     size, total = len(dataset), sum(lengths)
     if math.isclose(total, 1) and total <= 1:
         lengths = _from_fractions(lengths, size)
-    counts = [operator.index(length) for length in lengths]
-    if sum(counts) != size:
+    if sum(lengths) != size:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    wanted: Sequence[Any] = lengths
+    counts = [operator.index(length) for length in wanted]
     order = randperm(size, generator=generator).tolist()
     ends = itertools.accumulate(counts)
     return [

@@ -111,8 +111,8 @@ class DataLoader:
             # one gather per tensor gives what indexing each row and stacking would
             rows = tensor(indices)
             return [t[rows] for t in dataset.tensors]
-        fetch = getattr(dataset, "__getitems__", None)
-        samples = fetch(indices) if callable(fetch) else [dataset[i] for i in indices]
+        fetch: Any = getattr(dataset, "__getitems__", None)
+        samples = fetch(indices) if fetch is not None else [dataset[i] for i in indices]
         return self.collate_fn(samples)
 
     def __len__(self) -> int:

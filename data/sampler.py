@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from halon.tensor.random import randint, randperm
-from halon.tensor.random import Generator
+from halon.tensor.random import Generator, randint, randperm
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -82,7 +81,7 @@ class RandomSampler(Sampler[int]):
         if size == 0:
             raise ValueError("RandomSampler: the data set is empty")
         if self.replacement:
-            yield from randint(size, (wanted,), generator=self.generator).tolist()
+            yield from randint(0, size, (wanted,), generator=self.generator).tolist()
             return
         while wanted > 0:
             order = randperm(size, generator=self.generator).tolist()

@@ -11,7 +11,7 @@ from typing import Any
 from halon.dispatcher import hot
 from halon.dispatcher.op import OPERAND, OPERANDS, OPTIONAL, Op
 from halon.dispatcher.plan import Plan, symbolic_args
-from halon.dispatcher.structures import Meta, Node, Storage, TensorBase, dense_meta, modes
+from halon.dispatcher.structures import Meta, Node, Storage, TensorBase, dense_meta, recording
 from halon.dispatcher.trace import Program, replay, trace
 from halon.hal.errors import VersionError
 
@@ -86,15 +86,8 @@ class Row:
                 inputs[i] = zeros(self.outs[i]) if g is None else g
         for s in check_saved(node):
             inputs[(n if s.is_output else 2 * n) + s.position] = self._unpack(node, s, create_graph)
-        if create_graph:
-            results = replay(program, inputs, node.scalars)
-        else:
-            before, modes.grad = modes.grad, False
-            try:
-                results = replay(program, inputs, node.scalars)
-            finally:
-                modes.grad = before
-        return results
+        with recording(create_graph):
+            return replay(program, inputs, node.scalars)
 
     def _unpack(self, node: Node, s: Saved, create_graph: bool) -> Any:
         if not create_graph:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from halon.dispatcher import fallback
+from halon.dispatcher.expr import Name
 from halon.dispatcher.plan import HOST, LAUNCH, VIEW, Plan
 from halon.dispatcher.structures import (
     Meta,
@@ -46,7 +47,7 @@ def run(plan: Plan, tensors: Sequence[TensorBase], scalars: Sequence[Any]) -> An
         handles = [t.storage.handle for t in tensors]
         offsets = [t.offset for t in tensors]
         if plan.bounds:
-            check_bounds(plan, scalars)
+            scalars = fitted(plan, scalars)
         values = []
         for m in plan.outs:
             storage = new_storage(plan.device, m.span)
@@ -59,7 +60,9 @@ def run(plan: Plan, tensors: Sequence[TensorBase], scalars: Sequence[Any]) -> An
     else:
         values = execute(plan, [(t.storage, t.offset) for t in tensors], scalars)
     plan.calls += 1
-    base = (tensors[0].base or tensors[0]) if plan.kind == VIEW else None
+    base = None
+    if plan.kind == VIEW:
+        base = tensors[0] if tensors[0].base is None else tensors[0].base
     results = [wrap(v, m, base) for v, m in zip(values, plan.outs, strict=True)]
     if modes.grad:
         for t in tensors:
@@ -108,7 +111,7 @@ def execute(
 ) -> list[Value]:
     """Execute a plan on storages, without tensors or history."""
     if plan.bounds:
-        check_bounds(plan, scalars)
+        scalars = fitted(plan, scalars)
     if plan.kind == LAUNCH:
         outs = [into] if into else [(new_storage(plan.device, m.span), 0) for m in plan.outs]
         if plan.runs:
@@ -143,13 +146,25 @@ def run_steps(
     return [slots[s] for s in steps.outputs]
 
 
-def check_bounds(plan: Plan, scalars: Sequence[Any]) -> None:
-    """Refuse a Python number that does not fit the integer dtype it is converted to."""
+def fitted(plan: Plan, scalars: Sequence[Any]) -> list[Any]:
+    """Python numbers as the bool or integer dtype they become; RuntimeError if one does not fit.
+
+    Filling and copying truncate, as torch's do; anything else refuses a fraction.
+    """
+    result = list(scalars)
+    movement = plan.op is not None and isinstance(plan.op.expr, Name)
     for index, low, high, name in plan.bounds:
-        if not low <= scalars[index] <= high:
+        value = result[index]
+        if name == "bool":
+            result[index] = bool(value)
+            continue
+        whole = value == value and abs(value) != float("inf") and int(value) == value
+        if not (whole or movement) or not low <= value <= high:
             raise RuntimeError(
-                f"{plan}: value {scalars[index]} cannot be converted to type {name} without overflow"
+                f"{plan}: value {value} cannot be converted to type {name} without overflow"
             )
+        result[index] = int(value)
+    return result
 
 
 def record(

@@ -13,7 +13,7 @@ from halon.dispatcher import expr
 from halon.dispatcher.op import NUMBER, OPERAND, OPERANDS, OPTIONAL, KernelCall, Op
 from halon.dispatcher.promote import Types, can_cast
 from halon.dispatcher.shapes import broadcast_shapes, elementwise_strides, expand_strides
-from halon.dispatcher.structures import Meta, dense_meta, make_meta
+from halon.dispatcher.structures import Meta, contiguous_strides, dense_meta, make_meta
 from halon.dispatcher.trace import Program, SymNumber, trace
 from halon.hal.dtypes import SHORT, DType
 from halon.hal.op_desc import OpSpec, TensorSpec
@@ -186,7 +186,9 @@ def infer(op: Op, signature: Signature, device: OpenDevice) -> tuple[Meta, ...]:
             else broadcast_shapes(*(m.shape for m in metas))
         )
         types = types_of(op, signature)
-        strides = elementwise_strides(shape, metas)
+        strides = (
+            elementwise_strides(shape, metas) if op.shape is None else contiguous_strides(shape)
+        )
         return (make_meta(shape, strides, types.out, device),)
     if op.shape is None:
         program = decomposition(op, signature)
@@ -276,17 +278,18 @@ def elementwise_spec(
         primitive_name(op, tree, len(metas)), tuple(m.spec() for m in metas), (out.spec(),), {},
         tuple(scalars), tree, exact and out.dtype is types.out,
     )  # fmt: skip
-    return spec, tuple(metas), number_bounds(scalars)
+    kinds = [s for s in operands if not isinstance(s, Meta)]
+    return spec, tuple(metas), number_bounds(scalars, kinds)
 
 
 def primitive_name(op: Op, tree: Node, operands: int) -> str:
     """The primitive's name where the expression is one primitive of all operands in order."""
-    if isinstance(tree, Scalar):
+    if isinstance(tree, Scalar) and not operands:
         return "fill"
-    if isinstance(tree, Input):
-        return "copy"
-    if isinstance(tree, Apply) and tree.op == "cast" and isinstance(tree.args[0], Input):
-        return "cast"
+    bare = tree.args[0] if isinstance(tree, Apply) and tree.op == "cast" else tree
+    if isinstance(bare, (Input, Scalar)):
+        # with an operand that the expression ignores no primitive's name fits
+        return ("copy" if bare is tree else "cast") if operands == 1 else f"{op.name} (expression)"
     while isinstance(tree, Apply) and tree.op == "cast":
         tree = tree.args[0]
     if isinstance(tree, Apply) and len(tree.args) == operands:
@@ -296,14 +299,20 @@ def primitive_name(op: Op, tree: Node, operands: int) -> str:
     return op.name
 
 
-def number_bounds(scalars: Sequence[tuple[str, str]]) -> tuple[tuple[int, int, int, str], ...]:
-    """(index, low, high, dtype) for each number that must fit a narrow integer dtype."""
+def number_bounds(
+    scalars: Sequence[tuple[str, str]], kinds: Sequence[type]
+) -> tuple[tuple[int, int, int, str], ...]:
+    """(index, low, high, dtype) for each number that may not fit the integer dtype it becomes."""
     bounds = []
-    for i, (_, dtype) in enumerate(scalars):
+    for i, ((_, dtype), kind) in enumerate(zip(scalars, kinds, strict=True)):
         d = SHORT[dtype]
-        if d.category == 1 and d.itemsize < 8:
+        if d.category == 0 and kind is not bool:
+            bounds.append((i, 0, 0, d.name))
+        elif d.category == 1 and (d.itemsize < 8 or kind is float):
             bits = 8 * d.itemsize
-            low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if d.is_signed else (0, (1 << bits) - 1)
+            low, high = 0, (1 << bits) - 1
+            if d.is_signed:
+                low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
             bounds.append((i, low, high, d.name))
     return tuple(bounds)
 

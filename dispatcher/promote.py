@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +125,18 @@ def floating(*operands: Any) -> Types:
     if common.category < 2:
         common = default_dtype()
     return Types((common,) * len(operands), common)
+
+
+def no_bool(name: str, advice: str) -> Callable[..., Types]:
+    """As ``promote``, refusing bool tensors."""
+
+    def rule(*operands: Any) -> Types:
+        if any(isinstance(o, Meta) and o.dtype is dt.bool_ for o in operands):
+            shown = ", ".join(str(o) for o in operands if isinstance(o, Meta))
+            raise RuntimeError(f"{name}({shown}): not supported on a bool tensor; {advice}")
+        return promote(*operands)
+
+    return rule
 
 
 def compare(*operands: Any) -> Types:

@@ -245,6 +245,8 @@ def _empty_plan(
     op: Op, signature: Signature, device: OpenDevice, outs: tuple[Meta, ...], into: bool
 ) -> Plan | None:
     if not any(m.numel for m in outs):
+        if op.expr is not None:
+            plans.elementwise_spec(op, signature, outs[0])  # refuses dtypes without a meaning
         return Plan(LAUNCH, op, device, outs, "native")  # nothing to launch
     metas = plans.tensor_metas(op, signature)
     if op.expr is not None or op.kernel is None or all(m.numel for m in metas):

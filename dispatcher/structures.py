@@ -6,7 +6,8 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
@@ -225,3 +226,13 @@ class _Modes(threading.local):
 
 #: per-thread modes; ``modes.grad`` is what ``halon.no_grad`` switches.
 modes = _Modes()
+
+
+@contextmanager
+def recording(enabled: bool) -> Iterator[None]:
+    """Record history (or not) inside a ``with`` block, for halon's own work."""
+    before, modes.grad = modes.grad, enabled
+    try:
+        yield
+    finally:
+        modes.grad = before

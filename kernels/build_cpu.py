@@ -164,7 +164,9 @@ def write_generated() -> None:
     """Writes the loops and their names; an unchanged file keeps its time stamp."""
     loops = tile_loops()
     names = [*loops, *REDUCTIONS]
-    table = "static const hl_tile_fn hl_ops[] = {\n" + "".join(f"    {n},\n" for n in names) + "};\n"
+    table = (
+        "static const hl_tile_fn hl_ops[] = {\n" + "".join(f"    {n},\n" for n in names) + "};\n"
+    )
     texts = {
         "tile_ops.h": "\n".join([*loops.values(), table]),
         "tile_names.h": "static const char *const hl_names[] = {\n"

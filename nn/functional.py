@@ -10,11 +10,10 @@ import warnings
 
 from halon.hal import dtypes
 from halon.hal.dtypes import DType
-from halon.nn.cross_entropy import cross_entropy
 from halon.nn.pairs import Pair, pair
 from halon.nn.reduction import check_reduction, reduced, reduction_name
 from halon.tensor import functions as ops
-from halon.tensor.creation import zeros
+from halon.tensor.creation import arange, ones_like, zeros
 from halon.tensor.tensor import Tensor
 
 __all__ = [
@@ -161,7 +160,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         return ops.dropout(input, p, training)
     if not training or p == 0.0:
         return input
-    return input.mul_(ops.dropout(ops.ones_like(input), p, True))
+    return input.mul_(ops.dropout(ones_like(input), p, True))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -324,6 +323,53 @@ def nll_loss(
     )
 
 
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean",
+    label_smoothing=0.0) -> Tensor, the negative log-likelihood of softmax(input)
+
+    Args:
+        input: logits [N, C, *] or [C].
+        target: int64 classes [N, *] or a scalar, or probabilities in the shape of ``input``.
+        weight: a factor per class [C].
+        ignore_index: this class neither counts nor has a gradient (class targets only).
+        label_smoothing: the share of the target spread evenly over all classes.
+
+    Raises:
+        ValueError: an unknown reduction.
+        RuntimeError: ``label_smoothing`` is outside [0, 1], or shapes do not fit.
+
+    >>> import halon
+    >>> import halon.nn.functional as F
+    >>> round(F.cross_entropy(halon.zeros(1, 4), halon.tensor([2])).item(), 4)
+    1.3863
+    """
+    reduction = reduction_name(size_average, reduce, reduction)
+    check_reduction(reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if tuple(input.shape) == tuple(target.shape) and not target.is_floating_point():
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {target.dtype}"
+        )
+    return ops.cross_entropy(
+        input,
+        target,
+        weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+
+
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """one_hot(tensor, num_classes=-1) -> int64 Tensor [*, num_classes]
 
@@ -348,5 +394,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = largest + 1 if num_classes == -1 else num_classes
         if largest >= num_classes:
             raise RuntimeError("Class values must be smaller than num_classes.")
-    classes = ops.arange(num_classes, device=tensor.device)
+    classes = arange(num_classes, device=tensor.device)
     return (tensor.unsqueeze(-1) == classes).to(dtypes.int64)

@@ -158,7 +158,8 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    fans = dict(zip(("fan_in", "fan_out"), _calculate_fan_in_and_fan_out(tensor), strict=True))
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
+    fans: dict[str, int] = {"fan_in": fan_in, "fan_out": fan_out}
     if mode.lower() not in fans:
         raise ValueError(f"Mode {mode.lower()} not supported, please use one of {list(fans)}")
     return calculate_gain(nonlinearity, a) / math.sqrt(fans[mode.lower()])

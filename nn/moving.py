@@ -43,7 +43,7 @@ class Moving(Traversal):
             )
 
         def moved(t: Tensor) -> Tensor:
-            converts = dtype is not None and (t.is_floating_point() or t.is_complex())
+            converts = dtype is not None and (t.dtype.is_floating_point or t.dtype.is_complex)
             return t.to(
                 device=t.device if device is None else device,
                 dtype=dtype if converts else t.dtype,
@@ -131,7 +131,7 @@ class Moving(Traversal):
 
 
 def _converter(dtype: DType) -> Callable[[Tensor], Tensor]:
-    return lambda t: t.to(dtype) if t.is_floating_point() else t
+    return lambda t: t.to(dtype) if t.dtype.is_floating_point else t
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[device_class | None, DType | None, bool]:

@@ -31,19 +31,5 @@ class Parameter(Tensor):
         # everything happens in __new__; Tensor's own constructor must not run on top of it
         pass
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        if id(self) in memo:
-            return memo[id(self)]
-        copy = type(self)(self.detach().clone(), self.requires_grad)
-        memo[id(self)] = copy
-        return copy
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.detach(), self.requires_grad)
-
     def __repr__(self, **kwargs: Any) -> str:
         return "Parameter containing:\n" + super().__repr__()
-
-
-def _rebuild(cls: type[Parameter], data: Tensor, requires_grad: bool) -> Parameter:
-    return cls(data, requires_grad)

@@ -79,6 +79,8 @@ def save_file(state_dict: Mapping[str, Tensor], path: str | os.PathLike[str]) ->
 def load_file(path: str | os.PathLike[str], device: Any = None) -> dict[str, Tensor]:
     """load_file(path, device=None) -> dict, names → tensors, on ``device`` or on the host.
 
+    The names are sorted: the format keeps no order.
+
     Raises:
         OSError: the file does not exist or cannot be read.
         WeightsFileError: the file is truncated, no safetensors file, or has an unknown dtype.
@@ -89,7 +91,7 @@ def load_file(path: str | os.PathLike[str], device: Any = None) -> dict[str, Ten
     except SafetensorError as error:
         raise WeightsFileError(f"{os.fspath(path)}: {_diagnosis(content, error)}") from error
     loaded = {}
-    for name, entry in entries:
+    for name, entry in sorted(entries, key=lambda pair: pair[0]):
         if entry["dtype"] not in _TAGS:
             raise WeightsFileError(
                 f"{os.fspath(path)}: tensor {name!r} has dtype {entry['dtype']}; halon reads "

@@ -20,7 +20,7 @@ class Traversal:
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
+    _modules: dict[str, Any]  # Module or None
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -98,10 +98,10 @@ class Traversal:
     ) -> Iterator[tuple[str, T]]:
         # by identity: comparing tensors compares their elements
         seen: set[int] = set()
-        tree: Iterable[tuple[str, Any]] = [(prefix, self)]
+        tree: Iterable[Any] = [(prefix, self)]
         if recurse:
-            tree = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        for path, module in tree:
+            tree = self.named_modules(None, prefix, remove_duplicate)
+        for path, module in cast("Iterable[tuple[str, Any]]", tree):
             for name, member in members_of(module):
                 if member is None or id(member) in seen:
                     continue
@@ -121,7 +121,7 @@ class Traversal:
             module = getattr(module, step)
             if not isinstance(module, Traversal):
                 raise AttributeError(f"`{step}` is not an nn.Module")
-        return module
+        return cast("Module", module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter under a dotted name; AttributeError if there is none."""

@@ -17,6 +17,7 @@ from halon.dispatcher.ops import (
     random as random_ops,
     views,
 )
+from halon.dispatcher.structures import recording
 from halon.hal.dtypes import DType
 from halon.tensor import derived
 from halon.tensor.inplace import store
@@ -255,7 +256,6 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
                weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
                momentum: float = 0.1, eps: float = 1e-5) -> Tensor:  # fmt: skip
     """Normalise [N, C, …] per channel by batch or running statistics, which training updates."""
-    from halon.autograd.modes import no_grad
     from halon.tensor.creation import ones, zeros
 
     channels = input.shape[1]
@@ -275,7 +275,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         )
     y, average, factor = normalisation.batch_norm_train(input, scale, shift, eps)
     if running_mean is not None and running_var is not None:
-        with no_grad():
+        with recording(False):
             variance = (1.0 / (factor * factor) - eps) * (count / (count - 1))
             running_mean.mul_(1 - momentum).add_(average.to(running_mean.dtype), alpha=momentum)
             running_var.mul_(1 - momentum).add_(variance.to(running_var.dtype), alpha=momentum)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from halon.dispatcher.promote import default_dtype
 from halon.hal import dtypes
 from halon.hal.registry import host
-from halon.dispatcher.promote import default_dtype as get_default_dtype
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _suffixes(t: Any) -> list[str]:
     if not _implied(t.dtype, empty):
         found.append(f"dtype={t.dtype!r}")
     if t.grad_fn is not None:
-        found.append(f"grad_fn=<{t.grad_fn.name()}>")
+        found.append(f"grad_fn=<{t.grad_fn.name}>")
     elif t.requires_grad:
         found.append("requires_grad=True")
     return found
@@ -130,7 +130,7 @@ def _suffixes(t: Any) -> list[str]:
 
 def _implied(dtype: dtypes.DType, empty: bool) -> bool:
     """Whether ``tensor(...)`` of the printed values would have this dtype anyway."""
-    default = get_default_dtype()
+    default = default_dtype()
     if empty:
         return dtype is default
     wide = default is dtypes.float64
@@ -142,7 +142,7 @@ def _body(values: np.ndarray, indent: int) -> str:
     summarize = values.size > _options.threshold
     shown = _edges(values) if summarize else values
     if np.iscomplexobj(values):
-        text = _ComplexFormat(_Format(shown.real), _Format(shown.imag))
+        text = _ComplexFormat(_Format(np.real(shown)), _Format(np.imag(shown)))
         return _array_text(values, indent, summarize, text)
     return _array_text(values, indent, summarize, _Format(shown))
 

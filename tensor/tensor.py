@@ -10,7 +10,7 @@ import numpy as np
 from halon.dispatcher import hot, trace
 from halon.dispatcher.ops import contraction, elementwise as ew, movement, reduction, views
 from halon.dispatcher.select import call
-from halon.dispatcher.structures import Storage, TensorBase, contiguous_strides, new_storage
+from halon.dispatcher.structures import TensorBase, recording
 from halon.hal import aliases, dtypes as dt
 from halon.hal.device_name import device
 from halon.hal.dtypes import DType
@@ -617,7 +617,7 @@ class Tensor(Derived):
                 "protocol at the moment."
             )
         if id(self) not in memo:
-            with no_history():
+            with recording(False):
                 copy = movement.clone(self)
             memo[id(self)] = Tensor._make_subclass(type(self), copy, self.wants_grad)
         return memo[id(self)]
@@ -629,13 +629,6 @@ class Tensor(Derived):
 
 class Symbol(Tensor):
     """A tensor inside a traced rule: metadata without memory."""
-
-
-def no_history() -> Any:
-    """A context without gradient recording, for halon's own copies."""
-    from halon.autograd.modes import no_grad
-
-    return no_grad()
 
 
 def _rebuild(cls: type, array: np.ndarray, where: str | None, requires_grad: bool) -> Tensor:
@@ -693,4 +686,3 @@ for _name, _dtype in (
 ):  # fmt: skip
     setattr(Tensor, _name, _converter(_name, _dtype))
 
-__all__ = ["Size", "Storage", "Tensor", "contiguous_strides", "ints", "new_storage"]

@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from halon.devices.cpu.elementwise import cast_kernel, copy_kernel
 from halon.devices.cpu.indexing import spatial
 from halon.devices.cpu.library import why_not_onednn
 from halon.devices.cpu.native import CODE, Kernel, ffi, lib
+from halon.devices.rows import Entry
 from halon.hal.dtypes import dtype_of
 from halon.hal.errors import Declined
 from halon.hal.op_desc import OpSpec, TensorSpec
 from halon.hal.properties import Layout
 from halon.kernels.loops import coalesce
+
+SMALL_PRODUCT: Final = 2**17
 
 
 def contiguous(t: TensorSpec, dtype: str = "") -> TensorSpec:
@@ -60,7 +63,7 @@ class _Sequence:
         return Kernel(k, self.n_operands, keep=(steps, sizes, *kernels))
 
 
-def in_f32(entry: Any, device: Any, spec: OpSpec) -> Kernel:
+def in_f32(entry: Entry, device: Any, spec: OpSpec) -> Kernel:
     """An f16 contraction: operands converted, computed in f32, the result converted back."""
     sequence = _Sequence(len(spec.ins) + 1)
     wide = [contiguous(t, "f32") for t in spec.ins]
@@ -99,10 +102,18 @@ def matmul(device: Any, spec: OpSpec) -> Kernel:
         fit = tuple(_library_takes(t) for t in spec.ins)
         if not all(fit):
             return _packed_first(device, spec, fit)
-        kernel = _library_matmul(_product(a, b))
+        product = _product(a, b)
+        kernel = None if _too_small(product) else _library_matmul(product)
         if kernel is not None:
             return kernel
     return _own_matmul(_product(a, b), a.dtype)
+
+
+def _too_small(p: _Product) -> bool:
+    """Whether halon's own product beats the library's cost per call, or (below AVX-512) the copy it
+    makes of a row-major b for a few rows of a; both measured by bench/cpu_kernels.py."""
+    few_rows = 1 < p.m <= 16 and p.b[1] == 1 and lib.hl_isa() < 4
+    return p.m * p.n * p.k <= SMALL_PRODUCT or few_rows
 
 
 def _packed_first(device: Any, spec: OpSpec, fit: Sequence[bool]) -> Kernel:
@@ -137,14 +148,14 @@ def _matrix_strides(t: TensorSpec) -> tuple[int, int]:
 def _product(a: TensorSpec, b: TensorSpec) -> _Product:
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch, (a_batch, b_batch) = coalesce(a.shape[:-2], [a.strides[:-2], b.strides[:-2]])
-    if batch == (1,):
-        batch = a_batch = b_batch = ()
     a_step, b_step = _matrix_strides(a), _matrix_strides(b)
+    if batch == (1,):
+        return _Product(m, n, k, a_step, b_step, (), (), ())
     if len(batch) == 1 and b_batch == (0,) and (m == 1 or a_batch[0] == m * a_step[0]):
         # one matrix for the whole batch: the batch is more rows
         step = a_batch[0] if m == 1 else a_step[0]
         if step >= k and a_step[1] == 1:
-            m, a_step, batch, a_batch, b_batch = m * batch[0], (step, 1), (), (), ()
+            return _Product(m * batch[0], n, k, (step, 1), b_step, (), (), ())
     return _Product(m, n, k, a_step, b_step, batch, a_batch, b_batch)
 
 
@@ -186,7 +197,7 @@ class _Conv:
 
 
 #: (op, transposed) → which kernel runs, and where its operands are.
-ROLES = {
+ROLES: Final = {
     ("conv", False): _Conv(FORWARD, x=0, w=1, y=2),
     ("conv", True): _Conv(TO_INPUT, y=0, w=1, x=2),
     ("conv_bwd_input", False): _Conv(TO_INPUT, y=0, w=1, x=2),
@@ -209,8 +220,9 @@ def conv(device: Any, spec: OpSpec) -> Kernel:
     k = ffi.new("hl_conv *")
     k.dtype, k.itemsize, k.kind = CODE[x.dtype], dtype_of(x.dtype).itemsize, role.kind
     k.in_arg, k.weight_arg, k.out_arg = role.x, role.w, role.y
-    k.batch, k.groups = x.shape[0], spec.attrs["groups"]
-    k.in_channels, k.out_channels = x.shape[1] // k.groups, y.shape[1] // k.groups
+    groups = int(spec.attrs["groups"])  # type: ignore[arg-type]
+    k.batch, k.groups = x.shape[0], groups
+    k.in_channels, k.out_channels = x.shape[1] // groups, y.shape[1] // groups
     setattr(k, "in", spatial(x.shape[2:], rank, 1))
     k.out, k.kernel = spatial(y.shape[2:], rank, 1), spatial(w.shape[2:], rank, 1)
     k.step = spatial(spec.attrs["stride"], rank, 1)

@@ -10,7 +10,7 @@ from operator import add
 from typing import Any
 
 from halon.devices.cpu.kernels import COMPUTED, ROWS
-from halon.devices.cpu.native import IMPORT_FAILURE, ffi, lib
+from halon.devices.cpu.native import ffi, import_failure, lib
 from halon.devices.rows import Row
 from halon.hal.driver import Device, DeviceDriver, Handle, Stream
 from halon.hal.errors import OutOfMemoryError
@@ -19,12 +19,12 @@ from halon.hal.properties import Caps, DeviceProps, MemKind
 
 def native_available() -> bool:
     """Whether the compiled kernels could be imported."""
-    return not IMPORT_FAILURE
+    return not import_failure
 
 
 def why_not_native() -> str:
     """Why the compiled kernels are missing; empty where they are not."""
-    return IMPORT_FAILURE
+    return import_failure
 
 
 def _memory() -> tuple[int, int]:

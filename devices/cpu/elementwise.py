@@ -12,7 +12,7 @@ from halon.hal.errors import Declined
 from halon.hal.op_desc import OpSpec, TensorSpec
 from halon.kernels.cpu.nest import Nest, choose_box, is_dense, order_dims
 from halon.kernels.cpu.program import Fill, Program, compile_tree
-from halon.kernels.tree import Input
+from halon.kernels.tree import Apply, Input
 
 SLOT_BYTES: Final = 4096
 #: Slots a page apart would make the CPU see false dependences of loads on stores.
@@ -41,8 +41,6 @@ def copy_kernel(x: TensorSpec, y: TensorSpec, src_arg: int = 0, dst_arg: int = 1
 
 def cast_kernel(x: TensorSpec, y: TensorSpec) -> Kernel:
     """Converts between two dtypes (and layouts)."""
-    from halon.kernels.tree import Apply
-
     tree = Apply("cast", (Input(0, x.dtype),), y.dtype)
     return tile_kernel(compile_tree(tree, 1), (x,), y, ())
 

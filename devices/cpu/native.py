@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from halon.hal.errors import DeviceExecutionError, IndexOutOfRange, OutOfMemoryError
 
+#: Why the extension is missing; empty where it is not.
+import_failure = ""
+ffi: Any = None
+lib: Any = None
 try:
     from halon.kernels._native import ffi, lib  # type: ignore[import-not-found]
-
-    IMPORT_FAILURE: Final = ""
 except ImportError as failure:
-    IMPORT_FAILURE: Final = f"halon.kernels._native: {failure}"
-    ffi: Any = None
-    lib: Any = None
+    import_failure = f"halon.kernels._native: {failure}"
 
 #: Dtypes in the order of ``enum hl_dtype``.
 DTYPES: Final = ("bool", "u8", "i32", "i64", "f16", "f32", "f64")
@@ -52,8 +52,9 @@ class Kernel:
         if status == lib.HL_ZERO_DIVISION:
             return RuntimeError("ZeroDivisionError")
         if status == lib.HL_INDEX:
+            index, size = detail[0], detail[2]
             return IndexOutOfRange(
-                f"index {detail[0]} is out of bounds for dimension {self._dim} with size {detail[2]}"
+                f"index {index} is out of bounds for dimension {self._dim} with size {size}"
             )
         if status == lib.HL_NO_MEMORY:
             return OutOfMemoryError("cpu: no memory for a kernel's temporary")

@@ -106,6 +106,8 @@ matmul = op(
     "matmul(input: Tensor, other: Tensor) -> Tensor", methods=("function", "method"),
     doc="Matrix product with vectors as rows or columns and batch dimensions broadcast.",
     decompose=_matmul, grad=COMPOSE,
+    # not the primitive of that name, which takes equal batches of matrices only
+    kernel=lambda a, b: KernelCall("matmul_broadcast", (a, b)), empty=0,
     samples=lambda t: [(t(3, 4), t(4, 5)), (t(4), t(4)), (t(2, 3, 4), t(4)), (t(4), t(4, 3)),
                        (t(5, 1, 3, 4), t(2, 4, 3)), (t(2, 3, 4), t(4, 5))],
 )  # fmt: skip

@@ -6,15 +6,22 @@ from typing import Any
 
 from halon.dispatcher.op import op
 from halon.dispatcher.ops.creation import full
-from halon.dispatcher.ops.families import binary, comparison, floating_unary, truth, unary
-from halon.dispatcher.promote import Types, floating, logical, promote, select
+from halon.dispatcher.ops.families import (
+    tensor_pairs,
+    binary,
+    comparison,
+    floating_unary,
+    truth,
+    unary,
+)
+from halon.dispatcher.promote import Types, floating, logical, no_bool, promote, select
 from halon.dispatcher.structures import TensorBase
 from halon.hal import dtypes as dt
 
 add = binary("add", "input + other", "Elementwise sum with broadcasting.",
              lambda g, out, a, b: (g, g))  # fmt: skip
 sub = binary("sub", "input - other", "Elementwise difference with broadcasting.",
-             lambda g, out, a, b: (g, -g))  # fmt: skip
+             lambda g, out, a, b: (g, -g), dtype=no_bool("sub", "use ^ or logical_xor"))  # fmt: skip
 mul = binary("mul", "input * other", "Elementwise product with broadcasting.",
              lambda g, out, a, b: (g * b, g * a))  # fmt: skip
 div = binary("div", "input / other", "Elementwise true quotient; integers become floating.",
@@ -24,8 +31,10 @@ floor_divide = binary("floor_divide", "input // other",
 remainder = binary("remainder", "input % other",
                    "Remainder with the divisor's sign, as Python's ``%``.",
                    lambda g, out, a, b: (g, -g * floor_divide(a, b)))  # fmt: skip
-maximum = binary("maximum", "max(input, other)", "The larger value; NaN wins.", None)
-minimum = binary("minimum", "min(input, other)", "The smaller value; NaN wins.", None)
+maximum = binary("maximum", "max(input, other)", "The larger value; NaN wins.", None,
+                 samples=tensor_pairs)
+minimum = binary("minimum", "min(input, other)", "The smaller value; NaN wins.", None,
+                 samples=tensor_pairs)
 pow = binary("pow", "input ** other", "Elementwise power.", None)
 
 
@@ -80,10 +89,11 @@ bitwise_right_shift = binary("bitwise_right_shift", "input >> other",
 
 neg = unary("neg", "-input", "Elementwise negation.", lambda g, out, x: -g)
 abs = unary("abs", "abs(input)", "Elementwise magnitude.", lambda g, out, x: g * sign(x))
-sign = unary("sign", "where(input > 0, 1, where(input < 0, -1, where(input == input, 0, input)))",
-             "-1, 0 or 1 by sign.", lambda g, out, x: zeros_like(x),
-             dtype=promote)  # fmt: skip
-square = unary("square", "input * input", "Elementwise square.", lambda g, out, x: g * (x * 2))
+sign = unary("sign", "where(input > 0, 1, where(input < 0, -1, 0))",
+             "-1, 0 or 1 by sign; 0 for NaN.", lambda g, out, x: zeros_like(x))  # fmt: skip
+square = unary("square", "input * input", "Elementwise square; of bool in int64.",
+               lambda g, out, x: g * (x * 2),
+               dtype=lambda x: Types((dt.int64,), dt.int64) if x.dtype is dt.bool_ else promote(x))  # fmt: skip
 exp = floating_unary("exp", "exp(input)", "Elementwise exponential.", lambda g, out, x: g * out)
 log = floating_unary("log", "log(input)", "Natural logarithm.", lambda g, out, x: g / x)
 log1p = floating_unary("log1p", "log1p(input)", "log(1 + input), exact near 0.",
@@ -106,7 +116,8 @@ trunc = unary("trunc", "trunc(input)", "Round towards zero.", lambda g, out, x: 
 round = unary("round", "round(input)", "Round to nearest, halves to even.",
               lambda g, out, x: zeros_like(x))  # fmt: skip
 relu = unary("relu", "max(input, 0)", "max(input, 0); NaN stays NaN.",
-             lambda g, out, x: relu_backward(g, out))  # fmt: skip
+             lambda g, out, x: relu_backward(g, out),
+             dtype=no_bool("relu", "convert it first"))  # fmt: skip
 relu_backward = op(
     "relu_backward(grad: Tensor, out: Tensor) -> Tensor", expr="where(out > 0, grad, 0)",
     doc="The gradient of ``relu`` from its output.", dtype=promote,

@@ -12,6 +12,12 @@ from halon.dispatcher.shapes import reduced_shape, wrap_dims
 PUBLIC = ("function", "method", "inplace")
 
 
+def tensor_pairs(t: Any) -> list[tuple[Any, ...]]:
+    """Samples of operators whose torch form takes no number."""
+    return [(t(3, 4), t(3, 4)), (t(3, 1), t(4)), (t(), t(2)), (t(2, 0), t(1)),
+            (t(4, 3).t(), t(3, 4))]  # fmt: skip
+
+
 def unary(name: str, expr: str, doc: str, grad: Callable[..., Any] | None, **rules: Any) -> Op:
     """An elementwise operator of one tensor ``input``; ``dtype`` defaults to ``promote``."""
     rules.setdefault("dtype", promote)
@@ -33,9 +39,8 @@ def binary(name: str, expr: str, doc: str, grad: Callable[..., Any] | None, **ru
     rules.setdefault("methods", PUBLIC)
     rules.setdefault(
         "samples",
-        lambda t: [(t(3, 4), t(3, 4)), (t(3, 1), t(4)), (t(), t(2)), (t(2, 0), t(1)),
-                   (t(3, 4), 2), (t(4, 3).t(), t(3, 4))],
-    )  # fmt: skip
+        lambda t: [*tensor_pairs(t), (t(3, 4), 2)],
+    )
     return op(
         f"{name}(input: Tensor, other: Tensor) -> Tensor", expr=expr, doc=doc, grad=grad, **rules
     )
@@ -48,7 +53,7 @@ def comparison(name: str, expr: str, doc: str) -> Op:
 
 def truth(name: str, expr: str, doc: str) -> Op:
     """A binary operator on truth values."""
-    return binary(name, expr, doc, None, dtype=logical)
+    return binary(name, expr, doc, None, dtype=logical, samples=tensor_pairs)
 
 
 def reduction_shape(input: Any, dim: Any = None, keepdim: bool = False, *_: Any) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from halon.dispatcher.op import KernelCall, op
 from halon.dispatcher.ops.creation import full
 from halon.dispatcher.ops.elementwise import where
 from halon.dispatcher.ops.views import expand, reshape
+from halon.dispatcher.promote import Types
 from halon.dispatcher.shapes import Shape, wrap_dim
 from halon.dispatcher.structures import Meta
 from halon.hal import dtypes as dt
@@ -154,7 +155,8 @@ masked_fill = op(
     "masked_fill(input: Tensor, mask: Tensor, value: Number) -> Tensor",
     methods=("function", "method", "inplace"),
     doc="``input`` with ``value`` where the bool ``mask`` is set.",
-    decompose=lambda x, mask, value: where(mask, value, x),
+    expr="where(mask, value, input)",
+    dtype=lambda x, mask, value: Types((x.dtype, dt.bool_, x.dtype), x.dtype),
     grad=lambda g, out, x, mask, value: (where(mask, 0.0, g), None),
     samples=lambda t: [(t(3, 4), t(4) > 0, 2.0)],
 )  # fmt: skip

@@ -25,6 +25,7 @@ clone = op(
 
 dense = op(
     "dense(input: Tensor) -> Tensor", expr="input", doc="A row-major copy.",
+    shape=lambda x: x.shape,
     dtype=lambda x: Types((x.dtype,), x.dtype), grad=lambda g, out, x: g,
     samples=lambda t: [(t(4, 3).t(),)],
 )  # fmt: skip

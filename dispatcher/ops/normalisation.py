@@ -93,9 +93,9 @@ def _batch_norm(x: Any, weight: Any, bias: Any, eps: Any) -> Any:
 
 
 def _batch_norm_grad(g: Any, out: Any, x: Any, weight: Any, bias: Any, eps: Any) -> Any:
-    """Ioffe and Szegedy, arXiv:1502.03167, section 3, gathered per channel.
+    """Ioffe and Szegedy, arXiv:1502.03167, section 3, gathered per channel: dx = a g + b normal + c.
 
-    Gradients through the returned statistics are not propagated: they only feed running averages.
+    The statistics are outputs, so second derivatives flow through them too.
     """
     n = x.meta.ndim
     scale = _row(out[2], n)
@@ -103,7 +103,10 @@ def _batch_norm_grad(g: Any, out: Any, x: Any, weight: Any, bias: Any, eps: Any)
     dbias = sum(g[0], _axes(n), True)
     dweight = sum(g[0] * normal, _axes(n), True)
     per_channel = float(max(x.meta.numel // max(x.meta.shape[1], 1), 1))
-    dx = (g[0] - (dbias + normal * dweight) / per_channel) * (scale * _row(weight, n))
+    a = scale * _row(weight, n)
+    b = (dweight * a + square(scale) * _row(g[2], n)) / -per_channel
+    c = (_row(g[1], n) - dbias * a) / per_channel
+    dx = g[0] * a + normal * b + c
     return dx, reshape(dweight, (-1,)), reshape(dbias, (-1,))
 
 

@@ -6,14 +6,14 @@
 #define HL_ROUND_F64 0x1.8p52
 
 static inline float hl_scale_f32(int32_t exponent) {
-    return hl_f32_bits((uint32_t)(exponent + 127) << 23);
+    return hl_f32_bits(((uint32_t)exponent + 127) << 23);
 }
 
 /* The power of two is applied in halves: e**x reaches subnormals and the overflow rounds to inf. */
 static inline float pk_exp_f32(float x) {
     float c = x > 89.0f ? 89.0f : x;
     c = c < -104.5f ? -104.5f : c;
-    float n = (c * 1.44269504f + HL_ROUND_F32) - HL_ROUND_F32;
+    float shifted = c * 1.44269504f + HL_ROUND_F32, n = shifted - HL_ROUND_F32;
     float r = HL_FMAF(n, -0.693145751953125f, c);
     r = HL_FMAF(n, -1.42860677e-6f, r);
     float p = HL_FMAF(1.9875691500e-4f, r, 1.3981999507e-3f);
@@ -22,7 +22,7 @@ static inline float pk_exp_f32(float x) {
     p = HL_FMAF(p, r, 1.6666665459e-1f);
     p = HL_FMAF(p, r, 5.0000001201e-1f);
     float y = HL_FMAF(p, r * r, r) + 1.0f;
-    int32_t k = n == n ? (int32_t)n : 0;
+    int32_t k = (int32_t)(hl_bits_f32(shifted) - 0x4b400000u); /* n, read from the low bits */
     return y * hl_scale_f32(k >> 1) * hl_scale_f32(k - (k >> 1));
 }
 

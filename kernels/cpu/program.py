@@ -23,7 +23,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A register that holds one number: run-time scalar ``scalar``, or ``value`` if that is None."""
+    """A register that holds one number: run-time scalar ``scalar``, or ``value`` if it is None."""
 
     register: int
     dtype: str

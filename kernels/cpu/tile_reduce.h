@@ -5,11 +5,13 @@
 #define T uint8_t
 #define S u8
 #define IS_NAN(a) 0
+#define EITHER_NAN(a, b) 0
 #define NAN_VALUE 0
 #include "tile_reduce.inc"
 #define T int32_t
 #define S i32
 #define IS_NAN(a) 0
+#define EITHER_NAN(a, b) 0
 #define NAN_VALUE 0
 #include "tile_reduce.inc"
 #define T int64_t
@@ -17,6 +19,7 @@
 #define SUM_T uint64_t
 #define SUMS
 #define IS_NAN(a) 0
+#define EITHER_NAN(a, b) 0
 #define NAN_VALUE 0
 #include "tile_reduce.inc"
 #define T float
@@ -24,6 +27,7 @@
 #define SUM_T float
 #define SUMS
 #define IS_NAN(a) ((a) != (a))
+#define EITHER_NAN(a, b) __builtin_isunordered(a, b)
 #define NAN_VALUE NAN
 #include "tile_reduce.inc"
 #define T double
@@ -31,5 +35,6 @@
 #define SUM_T double
 #define SUMS
 #define IS_NAN(a) ((a) != (a))
+#define EITHER_NAN(a, b) __builtin_isunordered(a, b)
 #define NAN_VALUE NAN
 #include "tile_reduce.inc"

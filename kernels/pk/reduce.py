@@ -175,6 +175,7 @@ def _combine(form: _Form) -> str:
     if not form.arg:
         return f"#define INIT {_identity(form)}\n" + (
             f"DEVFN {t} combine({t} a, {t} b) {{ return {_COMBINE[form.op][form.acc != 'i64']}; }}\n"
+            + (_FOLD_SUM if form.op == "sum" and form.acc != "i64" else _FOLD).replace("T", t)
         )
     sign = ">" if form.op == "argmax" else "<"
     nan = "a != a" if form.acc in ("f32", "f64") else "0"
@@ -194,6 +195,17 @@ _COMBINE: Final[dict[str, tuple[str, str]]] = {
     "max_reduce": ("a > b ? a : b", "a > b || a != a ? a : b"),
     "min_reduce": ("a < b ? a : b", "a < b || a != a ? a : b"),
 }
+
+
+_FOLD: Final = """DEVFN void fold(T *total, T *lost, T part) { *total = combine(*total, part); }
+"""
+#: Kahan's compensated sum (CACM 8(1), 1965); an infinite total has lost nothing.
+_FOLD_SUM: Final = """DEVFN void fold(T *total, T *lost, T part) {
+    const T add = part - *lost, sum = *total + add, over = (sum - *total) - add;
+    *lost = over == over ? over : 0;
+    *total = sum;
+}
+"""
 
 
 def _identity(form: _Form) -> str:
@@ -275,30 +287,27 @@ def _folding(form: _Form, lanes: bool, step: str) -> tuple[str, str, str]:
     """Declarations, the loop over one run, the end: two levels, which bounds a sum's error."""
     t = CTYPE[form.acc]
     if not lanes:
-        start = f"{t} total = INIT, part = INIT; i64 held = 0;"
-        loop = (
-            f"for (i64 k = 0; k < run;) {{\n"
-            f"                const i64 stop = pk_least(run, k + 128 - held); held += stop - k;\n"
-            f"                for (; k < stop; k++) part = combine(part, "
-            f"{_load(form, f'base + k * {step}')});\n"
-            f"                if (held == 128) {{ total = combine(total, part); part = INIT; "
-            f"held = 0; }}\n            }}"
-        )
-        return start, loop, "total = combine(total, part);"
-    fold = f"for (i32 j = 0; j < {_LANES}; j++) {{ total = combine(total, lane[j]); "
+        start = f"{t} total = INIT, lost = 0, part = INIT; i64 held = 0;"
+        loop = f"""for (i64 k = 0; k < run;) {{
+                const i64 stop = pk_least(run, k + 128 - held);
+                held += stop - k;
+                for (; k < stop; k++) part = combine(part, {_load(form, f"base + k * {step}")});
+                if (held == 128) {{ fold(&total, &lost, part); part = INIT; held = 0; }}
+            }}"""
+        return start, loop, "fold(&total, &lost, part);"
+    every = f"for (i32 j = 0; j < {_LANES}; j++)"
+    fold = f"{{ {t} part = INIT; {every} part = combine(part, lane[j]); fold(&total, &lost, part); }}"
     start = (
-        f"{t} lane[{_LANES}], total = INIT; i64 held = 0; "
-        f"for (i32 j = 0; j < {_LANES}; j++) lane[j] = INIT;"
+        f"{t} lane[{_LANES}], total = INIT, lost = 0; i64 held = 0; {every} lane[j] = INIT;"
     )
     loop = f"""i64 k = 0;
             for (; k + {_LANES} <= run; k += {_LANES}) {{
                 UNROLL
-                for (i32 j = 0; j < {_LANES}; j++)
-                    lane[j] = combine(lane[j], {_load(form, "base + k + j")});
-                if (++held == 256) {{ held = 0; {fold}lane[j] = INIT; }} }}
+                {every} lane[j] = combine(lane[j], {_load(form, "base + k + j")});
+                if (++held == 128) {{ held = 0; {fold} {every} lane[j] = INIT; }}
             }}
             for (; k < run; k++) lane[0] = combine(lane[0], {_load(form, "base + k")});"""
-    return start, loop, f"{fold}}}"
+    return start, loop, fold
 
 
 def _group(form: _Form) -> str:
@@ -320,8 +329,8 @@ def _group(form: _Form) -> str:
         )
         tree = _TREE_ARG
     else:
-        start, tree = f"{t} total = INIT;", _TREE
-        take = f"total = combine(total, {_load(form, 'base')});"
+        start, tree = f"{t} total = INIT, lost = 0;", _TREE
+        take = f"fold(&total, &lost, {_load(form, 'base')});"
     return f"""    const i64 o = GRP(0) + GRP(1), split = GRP(2);
     const i64 from = split * per_split, end = pk_least(count, from + per_split);
     {_start(form)}

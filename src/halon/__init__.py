@@ -8,8 +8,6 @@ devices the registry finds. Nothing here imports a device's driver before that d
 tensor([2., 4.])
 """
 
-import sys as _sys
-
 from halon import autograd as autograd
 from halon.autograd.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from halon.devices import planner as _planner
@@ -78,7 +76,6 @@ from halon.tensor.random import (
     set_rng_state,
 )
 from halon.tensor.tensor import Size, Tensor
-from halon.autograd import backward as _backward  # isort: skip
 
 __version__ = "0.1.0"
 

@@ -125,9 +125,9 @@ def test_worker_processes_and_pinned_memory_are_refused(option):
     ids=str,
 )
 def test_a_mistake_raises_torchs_class_and_words(options):
-    with pytest.raises(ValueError, match=".") as ours:
+    with pytest.raises(ValueError, match=r".") as ours:
         DataLoader(Squares(), **options)
-    with pytest.raises(ValueError, match=".") as theirs:
+    with pytest.raises(ValueError, match=r".") as theirs:
         torch_data.DataLoader(Squares(), **options)
     assert str(ours.value)[:30] == str(theirs.value)[:30]
 

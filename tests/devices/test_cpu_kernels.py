@@ -30,7 +30,7 @@ F32 = np.float32
 
 
 @pytest.fixture(scope="module")
-def device() -> CpuDevice:
+def cpu() -> CpuDevice:
     return CpuDriver().open(0)
 
 
@@ -48,7 +48,7 @@ def describe(a: np.ndarray) -> TensorSpec:
 
 
 def run(
-    device: CpuDevice, op: str, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], *,
+    cpu: CpuDevice, op: str, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], *,
     expr: Node | None = None, scalars: Sequence[tuple[str, Any]] = (), **attrs: Any,
 ) -> np.ndarray:  # fmt: skip
     """Plans and launches over the arrays' own memory; returns the first output."""
@@ -56,22 +56,22 @@ def run(
         op, tuple(map(describe, ins)), tuple(map(describe, outs)), attrs,
         tuple((f"s{i}", t) for i, (t, _) in enumerate(scalars)), expr,
     )  # fmt: skip
-    row, _, reason = find_row(device.rows, spec)
+    row, _, reason = find_row(cpu.rows, spec)
     assert row is not None, reason
-    plan = SimpleNamespace(kernel=row.entry(device, spec))
+    plan = SimpleNamespace(kernel=row.entry(cpu, spec))
     addresses = [a.ctypes.data for a in (*ins, *outs)]
-    device.run_plan(plan, addresses, [0] * len(addresses), [v for _, v in scalars])
+    cpu.run_plan(plan, addresses, [0] * len(addresses), [v for _, v in scalars])
     return outs[0]
 
 
-def apply(device: CpuDevice, op: str, *ins: np.ndarray) -> np.ndarray:
+def apply(cpu: CpuDevice, op: str, *ins: np.ndarray) -> np.ndarray:
     """One scalar operation over arrays that broadcast."""
     shape = np.broadcast_shapes(*(a.shape for a in ins))
     ins = tuple(np.broadcast_to(a, shape) for a in ins)
     short = [from_numpy(a.dtype).short for a in ins]
     result = "bool" if SCALAR_OPS[op].result == "bool" else short[-1]
     tree = Apply(op, tuple(Input(i, t) for i, t in enumerate(short)), result)
-    return run(device, op, ins, [np.empty(shape, NUMPY[result])], expr=tree)
+    return run(cpu, op, ins, [np.empty(shape, NUMPY[result])], expr=tree)
 
 
 def same(got: np.ndarray, want: Any, ulps: int = 0) -> None:
@@ -149,7 +149,8 @@ def _defined() -> list[tuple[str, str]]:
 
 def _torch_value(op: str, dtype: str, ins: Sequence[np.ndarray]) -> np.ndarray:
     tensors = [torch.from_numpy(np.ascontiguousarray(a)) for a in ins]
-    if dtype == "f32" and op in ULPS:  # rounded once from double
+    # PyTorch's vectorised f32 sqrt is not correctly rounded and its mod fails on subnormals
+    if dtype == "f32" and (op in ULPS or op in ("sqrt", "mod")):
         wide = [t.double() for t in tensors]
         return TORCH[op](*wide).float().numpy()
     if dtype == "f16":  # halon computes f16 in f32
@@ -161,7 +162,7 @@ def _torch_value(op: str, dtype: str, ins: Sequence[np.ndarray]) -> np.ndarray:
 
 @pytest.mark.parametrize(("op", "dtype"), _defined())
 def test_scalar_operations_agree_with_pytorch(
-    device: CpuDevice, isa: None, op: str, dtype: str
+    cpu: CpuDevice, isa: None, op: str, dtype: str
 ) -> None:
     values = samples(dtype)
     arity = SCALAR_OPS[op].arity
@@ -171,15 +172,15 @@ def test_scalar_operations_agree_with_pytorch(
     if op in ("idiv", "mod") and dtype[0] in "iu":
         ins = [a[ins[1] != 0] for a in ins]
     if op in ("floor", "trunc", "round") and dtype[0] in "iu":
-        same(apply(device, op, *ins), ins[0])
+        same(apply(cpu, op, *ins), ins[0])
         return
     want = _torch_value(op, dtype, ins)
-    same(apply(device, op, *ins), want, ULPS.get(op, 0) if dtype != "f16" else 1)
+    same(apply(cpu, op, *ins), want, ULPS.get(op, 0) if dtype != "f16" else 1)
 
 
 @pytest.mark.parametrize("src", NUMPY)
 @pytest.mark.parametrize("dst", NUMPY)
-def test_casts_agree_with_numpy(device: CpuDevice, isa: None, src: str, dst: str) -> None:
+def test_casts_agree_with_numpy(cpu: CpuDevice, isa: None, src: str, dst: str) -> None:
     x = samples(src)
     if src[0] == "f" and dst[0] in "iu":
         x = x[np.isfinite(x) & (np.abs(x) < 1e9)]
@@ -188,19 +189,23 @@ def test_casts_agree_with_numpy(device: CpuDevice, isa: None, src: str, dst: str
     with np.errstate(over="ignore", invalid="ignore"):
         want = x.astype(NUMPY[dst])
     tree = Apply("cast", (Input(0, src),), dst)
-    same(run(device, "cast", [x], [np.empty(x.shape, NUMPY[dst])], expr=tree), want)
+    same(run(cpu, "cast", [x], [np.empty(x.shape, NUMPY[dst])], expr=tree), want)
 
 
-def test_every_half_survives_the_way_through_float(device: CpuDevice, isa: None) -> None:
+def test_every_half_survives_the_way_through_float(cpu: CpuDevice, isa: None) -> None:
     x = np.arange(2**16, dtype=np.uint16).view(np.float16)
-    wide = run(device, "cast", [x], [np.empty(2**16, F32)], expr=Apply("cast", (Input(0, "f16"),), "f32"))
+    wide = run(
+        cpu, "cast", [x], [np.empty(2**16, F32)], expr=Apply("cast", (Input(0, "f16"),), "f32")
+    )
     same(wide, x.astype(F32))
-    back = run(device, "cast", [wide], [np.empty_like(x)], expr=Apply("cast", (Input(0, "f32"),), "f16"))
+    back = run(
+        cpu, "cast", [wide], [np.empty_like(x)], expr=Apply("cast", (Input(0, "f32"),), "f16")
+    )
     same(back, x)
 
 
 @pytest.mark.parametrize("src", ["f32", "f64"])
-def test_rounding_to_half_is_to_nearest_even(device: CpuDevice, isa: None, src: str) -> None:
+def test_rounding_to_half_is_to_nearest_even(cpu: CpuDevice, isa: None, src: str) -> None:
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
     middle = (halves[1:] + halves[:-1]) / 2
     near = np.concatenate([middle, middle * (1 + 2.0**-20), middle * (1 - 2.0**-20), -middle])
@@ -208,7 +213,7 @@ def test_rounding_to_half_is_to_nearest_even(device: CpuDevice, isa: None, src: 
     if src == "f64":
         near = np.concatenate([near, middle * (1 + 2.0**-50), middle * (1 - 2.0**-50)])
     tree = Apply("cast", (Input(0, src),), "f16")
-    got = run(device, "cast", [near], [np.empty(near.shape, np.float16)], expr=tree)
+    got = run(cpu, "cast", [near], [np.empty(near.shape, np.float16)], expr=tree)
     with np.errstate(over="ignore"):
         same(got, near.astype(np.float16))
 
@@ -220,9 +225,7 @@ RANGES = {
 
 
 @pytest.mark.parametrize("op", RANGES)
-def test_single_precision_functions_are_within_two_ulp(
-    device: CpuDevice, isa: None, op: str
-) -> None:
+def test_single_precision_functions_are_within_two_ulp(cpu: CpuDevice, isa: None, op: str) -> None:
     rng = np.random.default_rng(1)
     lo, hi = RANGES[op]
     x = rng.uniform(lo, hi, 200_000)
@@ -230,41 +233,43 @@ def test_single_precision_functions_are_within_two_ulp(
     x = np.concatenate([x, np.abs(small) if op == "log" else small]).astype(F32)
     if op == "log":
         x = np.concatenate([x, np.exp(rng.uniform(-90, 88, 100_000)).astype(F32)])
-    same(apply(device, op, x), _torch_value(op, "f32", [x]), ulps=2)
+    same(apply(cpu, op, x), _torch_value(op, "f32", [x]), ulps=2)
 
 
 @pytest.mark.parametrize("op", ["sin", "cos"])
-def test_far_angles_fall_back_to_the_exact_reduction(device: CpuDevice, op: str) -> None:
+def test_far_angles_fall_back_to_the_exact_reduction(cpu: CpuDevice, op: str) -> None:
     x = np.array([1e6, 3.3e9, 1e20, -3e38, np.inf, np.nan, 1.0], F32)
-    same(apply(device, op, x), _torch_value(op, "f32", [x]), ulps=1)
+    same(apply(cpu, op, x), _torch_value(op, "f32", [x]), ulps=1)
 
 
 @pytest.mark.parametrize("op", ["idiv", "mod"])
 @pytest.mark.parametrize("dtype", ["u8", "i32", "i64"])
-def test_integer_division_by_zero_raises_as_in_pytorch(
-    device: CpuDevice, op: str, dtype: str
-) -> None:
+def test_integer_division_by_zero_raises_as_in_pytorch(cpu: CpuDevice, op: str, dtype: str) -> None:
     x = np.ones(3000, NUMPY[dtype])
     y = x.copy()
     y[2999] = 0
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-        apply(device, op, x, y)
+        apply(cpu, op, x, y)
 
 
-# -- programs ----------------------------------------------------------------------------------------
-def test_a_chain_with_scalars_constants_and_a_repeated_operand(device: CpuDevice) -> None:
+# -- programs --------------------------------------------------------------------------------------
+def test_a_chain_with_scalars_constants_and_a_repeated_operand(cpu: CpuDevice) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 70, 65)).astype(F32)
     a, b = Input(0, "f32"), Input(1, "f32")
     s = Apply("mul", (Apply("add", (a, b), "f32"), Scalar(0, "f32")), "f32")
-    tree = Apply("where", (Apply("lt", (a, Const(0.5, "f32")), "bool"), s, Apply("mul", (s, a), "f32")), "f32")
-    got = run(device, "fused", [x, y], [np.empty_like(x)], expr=tree, scalars=[("f32", 2.5)])
+    tree = Apply(
+        "where",
+        (Apply("lt", (a, Const(0.5, "f32")), "bool"), s, Apply("mul", (s, a), "f32")),
+        "f32",
+    )
+    got = run(cpu, "fused", [x, y], [np.empty_like(x)], expr=tree, scalars=[("f32", 2.5)])
     s_want = (x + y) * F32(2.5)
     same(got, np.where(x < F32(0.5), s_want, s_want * x))
 
 
-@pytest.mark.parametrize("depth", [3, 40])
-def test_mixed_widths_never_overwrite_a_live_tile(device: CpuDevice, depth: int) -> None:
+@pytest.mark.parametrize("depth", [2, 6])
+def test_mixed_widths_never_overwrite_a_live_tile(cpu: CpuDevice, depth: int) -> None:
     x = np.random.default_rng(2).integers(-9, 9, 5000).astype(np.int32)
     node: Node = Input(0, "i32")
     want: Any = x
@@ -275,27 +280,36 @@ def test_mixed_widths_never_overwrite_a_live_tile(device: CpuDevice, depth: int)
         node = Apply("sub", (node, Input(0, "i32")), "i32")
         want = (2 * want.astype(np.int64) - x).astype(np.int32)
         node, want = Apply("mod", (node, Const(1000, "i32")), "i32"), want % 1000
-    same(run(device, "f", [x], [np.empty_like(x)], expr=node), want)
+    same(run(cpu, "f", [x], [np.empty_like(x)], expr=node), want)
 
 
 @pytest.mark.parametrize(("value", "dtype"), [
     (True, "bool"), (200, "u8"), (-3, "i32"), (-(2**63), "i64"), (0.1, "f16"), (0.1, "f32"),
     (float("nan"), "f64"), (-0.0, "f32"),
 ])  # fmt: skip
-def test_fill_by_scalar_and_by_constant(device: CpuDevice, value: Any, dtype: str) -> None:
+def test_fill_by_scalar_and_by_constant(cpu: CpuDevice, value: Any, dtype: str) -> None:
     for shape in ((), (3,), (1000, 7)):
         want = np.full(shape, value, NUMPY[dtype])
-        got = run(device, "fill", [], [np.empty(shape, NUMPY[dtype])], expr=Scalar(0, dtype), scalars=[(dtype, value)])
+        got = run(
+            cpu,
+            "fill",
+            [],
+            [np.empty(shape, NUMPY[dtype])],
+            expr=Scalar(0, dtype),
+            scalars=[(dtype, value)],
+        )
         same(got, want)
-        same(run(device, "fill", [], [np.empty(shape, NUMPY[dtype])], expr=Const(value, dtype)), want)
+        same(run(cpu, "fill", [], [np.empty(shape, NUMPY[dtype])], expr=Const(value, dtype)), want)
 
 
-def test_an_output_may_be_an_input(device: CpuDevice) -> None:
+def test_an_output_may_be_an_input(cpu: CpuDevice) -> None:
     x = np.arange(10_000, dtype=F32).reshape(100, 100)
     want = (x + x.T.copy()) * x
-    tree = Apply("mul", (Apply("add", (Input(0, "f32"), Input(1, "f32")), "f32"), Input(0, "f32")), "f32")
+    tree = Apply(
+        "mul", (Apply("add", (Input(0, "f32"), Input(1, "f32")), "f32"), Input(0, "f32")), "f32"
+    )
     other = np.ascontiguousarray(x.T).T.T
-    run(device, "f", [x, other.copy()], [x], expr=tree)
+    run(cpu, "f", [x, other.copy()], [x], expr=tree)
     same(x, want)
 
 
@@ -322,39 +336,38 @@ def _views(rng: np.random.Generator) -> dict[str, tuple[np.ndarray, ...]]:
 
 
 @pytest.mark.parametrize("case", _views(np.random.default_rng(0)))
-def test_operands_of_any_layout(device: CpuDevice, isa: None, case: str) -> None:
+def test_operands_of_any_layout(cpu: CpuDevice, isa: None, case: str) -> None:
     x, y = _views(np.random.default_rng(3))[case]
-    same(apply(device, "sub", x, y), x - y)
-    same(apply(device, "lt", x, y), x < y)
+    same(apply(cpu, "sub", x, y), x - y)
+    same(apply(cpu, "lt", x, y), x < y)
 
 
 @pytest.mark.parametrize("case", _views(np.random.default_rng(0)))
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, F32, np.int64, np.complex128])
-def test_copies_between_layouts(device: CpuDevice, case: str, dtype: Any) -> None:
+def test_copies_between_layouts(cpu: CpuDevice, case: str, dtype: Any) -> None:
     for x in _views(np.random.default_rng(4))[case]:
         with np.errstate(invalid="ignore"):
             x = np.asarray(x.astype(dtype, order="K"))
         short = from_numpy(x.dtype).short
-        same_bytes = run(device, "copy", [x], [np.empty(x.shape, dtype)], expr=Input(0, short))
+        same_bytes = run(cpu, "copy", [x], [np.empty(x.shape, dtype)], expr=Input(0, short))
         np.testing.assert_array_equal(same_bytes, x)
-        out = np.zeros(tuple(2 * n for n in x.shape), dtype)[tuple(slice(None, None, 2) for _ in x.shape)]
-        np.testing.assert_array_equal(run(device, "copy", [x], [out], expr=Input(0, short)), x)
+        out = np.zeros(tuple(2 * n for n in x.shape), dtype)[
+            (..., *(slice(None, None, 2) for _ in x.shape))
+        ]
+        np.testing.assert_array_equal(run(cpu, "copy", [x], [out], expr=Input(0, short)), x)
 
 
-def test_an_output_of_any_layout_keeps_its_gaps(device: CpuDevice) -> None:
+def test_an_output_of_any_layout_keeps_its_gaps(cpu: CpuDevice) -> None:
     x, y = np.random.default_rng(5).normal(size=(2, 40, 50)).astype(F32)
     frame = np.full((50, 80), 7, F32)
     out = frame.T[::2, :]
     tree = Apply("add", (Input(0, "f32"), Input(1, "f32")), "f32")
-    run(device, "add", [x, y], [out], expr=tree)
+    run(cpu, "add", [x, y], [out], expr=tree)
     same(np.ascontiguousarray(out), x + y)
     assert np.all(frame[:, 1::2] == 7)
 
 
-# -- reductions --------------------------------------------------------------------------------------
-SHAPES: list[tuple[np.ndarray, tuple[int, ...]]] = []
-
-
+# -- reductions ------------------------------------------------------------------------------------
 def _reduction_cases() -> list[tuple[str, np.ndarray, tuple[int, ...]]]:
     rng = np.random.default_rng(6)
 
@@ -388,7 +401,7 @@ REDUCE = {"sum": np.sum, "prod": np.prod, "max_reduce": np.max, "min_reduce": np
 @pytest.mark.parametrize("dtype", NUMPY)
 @pytest.mark.parametrize("case", _reduction_cases(), ids=lambda c: c[0])
 def test_reductions_of_every_dtype(
-    device: CpuDevice, op: str, dtype: str, case: tuple[str, np.ndarray, tuple[int, ...]]
+    cpu: CpuDevice, op: str, dtype: str, case: tuple[str, np.ndarray, tuple[int, ...]]
 ) -> None:
     _, values, axes = case
     x = _as_layout(values if dtype[0] != "u" else np.abs(values), dtype, op)
@@ -396,7 +409,7 @@ def test_reductions_of_every_dtype(
     accumulate = "f64" if dtype[0] == "f" else result
     wide = x.astype(NUMPY[accumulate])
     want = REDUCE[op](wide, axis=axes).astype(NUMPY[result])
-    got = run(device, op, [x], [np.empty(want.shape, NUMPY[result])], axes=axes, keepdim=False)
+    got = run(cpu, op, [x], [np.empty(want.shape, NUMPY[result])], axes=axes, keepdim=False)
     np.testing.assert_allclose(got, want, rtol=2e-3 if dtype == "f16" else 1e-5, atol=0)
 
 
@@ -411,51 +424,53 @@ def _as_layout(values: np.ndarray, dtype: str, op: str) -> np.ndarray:
     )  # fmt: skip
 
 
-def test_the_error_of_a_long_float_sum_stays_small(device: CpuDevice, isa: None) -> None:
+def test_the_error_of_a_long_float_sum_stays_small(cpu: CpuDevice, isa: None) -> None:
     x = np.random.default_rng(7).uniform(0, 1, 4_000_000).astype(F32)
     for shape in ((4_000_000,), (1_000_000, 4), (4000, 1000)):
         v = x.reshape(shape)
         want = v.sum(0, dtype=np.float64)
-        got = run(device, "sum", [v], [np.empty(want.shape, F32)], axes=(0,), keepdim=False)
+        got = run(cpu, "sum", [v], [np.empty(want.shape, F32)], axes=(0,), keepdim=False)
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
-def test_float_sums_may_be_asked_in_double(device: CpuDevice) -> None:
+def test_float_sums_may_be_asked_in_double(cpu: CpuDevice) -> None:
     x = np.full(1_000_000, 0.1, F32)
-    got = run(device, "sum", [x], [np.empty((), np.float64)], axes=(0,), keepdim=False)
+    got = run(cpu, "sum", [x], [np.empty((), np.float64)], axes=(0,), keepdim=False)
     np.testing.assert_allclose(got, x.sum(dtype=np.float64), rtol=1e-13)
 
 
 @pytest.mark.parametrize("op", ["max_reduce", "min_reduce", "argmax", "argmin"])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_nan_wins_and_the_first_index_wins(device: CpuDevice, isa: None, op: str, axis: int) -> None:
+def test_nan_wins_and_the_first_index_wins(cpu: CpuDevice, isa: None, op: str, axis: int) -> None:
     x = np.random.default_rng(8).integers(0, 5, (200, 190)).astype(F32)
     x[17, 3] = x[18, 3] = x[5, 150] = np.nan
     x[:, 9] = -np.inf
     function = {"max_reduce": np.max, "min_reduce": np.min}.get(op) or getattr(np, op)
     want = function(x, axis=axis)
-    same(run(device, op, [x], [np.empty_like(want)], axes=(axis,), keepdim=False), want)
+    same(run(cpu, op, [x], [np.empty_like(want)], axes=(axis,), keepdim=False), want)
 
 
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 @pytest.mark.parametrize("dtype", NUMPY)
 def test_flattened_arg_reductions_number_elements_in_order(
-    device: CpuDevice, op: str, dtype: str
+    cpu: CpuDevice, op: str, dtype: str
 ) -> None:
     x = np.random.default_rng(9).integers(0, 100, (60, 70)).astype(NUMPY[dtype])
     for v in (x, x.T, x[::2, 1::3], x[:1, :1]):
         want = np.asarray(getattr(np, op)(v))
-        same(run(device, op, [v], [np.empty((), np.int64)], axes=(0, 1), keepdim=False), want)
+        same(run(cpu, op, [v], [np.empty((), np.int64)], axes=(0, 1), keepdim=False), want)
 
 
-# -- making and moving -------------------------------------------------------------------------------
+# -- making and moving -----------------------------------------------------------------------------
 @pytest.mark.parametrize(("start", "step", "dtype"), [
     (5, -2, "i64"), (0, 1, "i32"), (250, 1, "u8"), (0.5, 0.25, "f32"), (0.0, 0.1, "f64"),
     (1.0, 0.5, "f16"),
 ])  # fmt: skip
-def test_iota(device: CpuDevice, start: Any, step: Any, dtype: str) -> None:
+def test_iota(cpu: CpuDevice, start: Any, step: Any, dtype: str) -> None:
     wide = np.arange(1001) * (np.float64(step) if dtype[0] == "f" else step) + start
-    got = run(device, "iota", [], [np.empty(1001, NUMPY[dtype])], scalars=[(dtype, start), (dtype, step)])
+    got = run(
+        cpu, "iota", [], [np.empty(1001, NUMPY[dtype])], scalars=[(dtype, start), (dtype, step)]
+    )
     same(got, wide.astype(NUMPY[dtype]))
 
 
@@ -490,8 +505,8 @@ def test_the_philox_reference_gives_the_published_vectors(
 
 @pytest.mark.parametrize("offset", [0, 5, 2**32 - 1, 2**40])
 @pytest.mark.parametrize("key", [0, 1234567890123456789, -1])
-def test_philox_words(device: CpuDevice, key: int, offset: int) -> None:
-    got = run(device, "philox", [], [np.empty(11, np.int32)], scalars=[("i64", key), ("i64", offset)])
+def test_philox_words(cpu: CpuDevice, key: int, offset: int) -> None:
+    got = run(cpu, "philox", [], [np.empty(11, np.int32)], scalars=[("i64", key), ("i64", offset)])
     k = [key & ONES, key >> 32 & ONES]
     want = []
     for c in range(offset, offset + 3):
@@ -501,27 +516,32 @@ def test_philox_words(device: CpuDevice, key: int, offset: int) -> None:
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.float16, F32, np.int64, np.complex128])
 @pytest.mark.parametrize("dim", [0, 1, 2])
-def test_gather_and_scatter_along_any_dimension(device: CpuDevice, dtype: Any, dim: int) -> None:
+def test_gather_and_scatter_along_any_dimension(cpu: CpuDevice, dtype: Any, dim: int) -> None:
     rng = np.random.default_rng(10)
     x = rng.integers(0, 9, (6, 7, 8)).astype(dtype)
     shape = (4, 5, 6)
-    index = rng.permuted(np.broadcast_to(np.arange(6).reshape([-1 if d == dim else 1 for d in range(3)]),
-                                         [6 if d == dim else n for d, n in enumerate(shape)]), axis=dim)
+    index = rng.permuted(
+        np.broadcast_to(
+            np.arange(6).reshape([-1 if d == dim else 1 for d in range(3)]),
+            [6 if d == dim else n for d, n in enumerate(shape)],
+        ),
+        axis=dim,
+    )
     index = np.ascontiguousarray(index[tuple(slice(n) for n in shape)])
     t = torch.from_numpy(x)
     want = torch.gather(t, dim, torch.from_numpy(index)).numpy()
     for v in (x, np.asfortranarray(x)):
-        same_bytes = run(device, "gather", [v, index], [np.empty(shape, dtype)], dim=dim)
+        same_bytes = run(cpu, "gather", [v, index], [np.empty(shape, dtype)], dim=dim)
         np.testing.assert_array_equal(same_bytes, want)
     src = rng.integers(0, 9, shape).astype(dtype)
     want = torch.scatter(t, dim, torch.from_numpy(index), torch.from_numpy(src)).numpy()
     for v in (x, np.asfortranarray(x)):
-        got = run(device, "scatter", [v, index, src], [np.empty_like(x)], dim=dim, mode="set")
+        got = run(cpu, "scatter", [v, index, src], [np.empty_like(x)], dim=dim, mode="set")
         np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("dtype", NUMPY)
-def test_scatter_adds_repeated_indices(device: CpuDevice, dtype: str) -> None:
+def test_scatter_adds_repeated_indices(cpu: CpuDevice, dtype: str) -> None:
     rng = np.random.default_rng(11)
     x = rng.integers(0, 3, (5, 6)).astype(NUMPY[dtype])
     src = rng.integers(0, 3, (20, 6)).astype(NUMPY[dtype])
@@ -530,39 +550,37 @@ def test_scatter_adds_repeated_indices(device: CpuDevice, dtype: str) -> None:
     want = x.copy()
     np.add.at(want, rows[:, 0], src)
     for i in (index, np.ascontiguousarray(index)):
-        same(run(device, "scatter", [x, i, src], [np.empty_like(x)], dim=0, mode="add"), want)
-    run(device, "scatter", [x, index, src], [x], dim=0, mode="add")
+        same(run(cpu, "scatter", [x, i, src], [np.empty_like(x)], dim=0, mode="add"), want)
+    run(cpu, "scatter", [x, index, src], [x], dim=0, mode="add")
     same(x, want)
 
 
-def test_gather_of_rows_and_of_a_0_d_tensor(device: CpuDevice) -> None:
+def test_gather_of_rows_and_of_a_0_d_tensor(cpu: CpuDevice) -> None:
     table = np.random.default_rng(12).normal(size=(100, 33)).astype(F32)
     rows = np.random.default_rng(13).integers(0, 100, 40)
     index = np.broadcast_to(rows[:, None], (40, 33))
-    same(run(device, "gather", [table, index], [np.empty((40, 33), F32)], dim=0), table[rows])
+    same(run(cpu, "gather", [table, index], [np.empty((40, 33), F32)], dim=0), table[rows])
     x = np.array(3.0, F32)
-    same(run(device, "gather", [x, np.array(0)], [np.empty((), F32)], dim=0), x)
+    same(run(cpu, "gather", [x, np.array(0)], [np.empty((), F32)], dim=0), x)
 
 
 @pytest.mark.parametrize("bad", [3, -1, 2**62])
-def test_an_index_out_of_range_is_named_and_nothing_is_written(
-    device: CpuDevice, bad: int
-) -> None:
+def test_an_index_out_of_range_is_named_and_nothing_is_written(cpu: CpuDevice, bad: int) -> None:
     x, index = np.zeros((4, 3), F32), np.zeros((4, 2), np.int64)
     index[3, 1] = bad
     out = np.full((4, 2), 5, F32)
     with pytest.raises(IndexOutOfRange, match=f"index {bad} .* dimension 1 with size 3"):
-        run(device, "gather", [x, index], [out], dim=1)
+        run(cpu, "gather", [x, index], [out], dim=1)
     assert np.all(out == 5)
     y = np.full((4, 3), 5, F32)
     with pytest.raises(IndexOutOfRange, match=f"index {bad} .* dimension 1 with size 3"):
-        run(device, "scatter", [x, index, out], [y], dim=1, mode="set")
+        run(cpu, "scatter", [x, index, out], [y], dim=1, mode="set")
     assert np.all(y == 5)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64", "i64"])
-def test_max_windows_agree_with_pytorch(device: CpuDevice, rank: int, dtype: str) -> None:
+def test_max_windows_agree_with_pytorch(cpu: CpuDevice, rank: int, dtype: str) -> None:
     x = np.random.default_rng(14).integers(0, 6, (2, 3, 9, 8, 7)[: 2 + rank]).astype(NUMPY[dtype])
     if dtype[0] == "f":
         x[0, 0, 4] = np.nan
@@ -572,24 +590,27 @@ def test_max_windows_agree_with_pytorch(device: CpuDevice, rank: int, dtype: str
         values, indices = pool(wide, kernel, stride, padding, dilation, return_indices=True)
         out, at = np.empty(values.shape, NUMPY[dtype]), np.empty(values.shape, np.int64)
         run(
-            device, "window_reduce", [x], [out, at], mode="max", kernel=(kernel,) * rank,
+            cpu, "window_reduce", [x], [out, at], mode="max", kernel=(kernel,) * rank,
             stride=(stride,) * rank, padding=(padding,) * rank, dilation=(dilation,) * rank,
         )  # fmt: skip
         same(out, values.numpy().astype(NUMPY[dtype]))
         np.testing.assert_array_equal(at, indices.numpy())
 
 
-def test_sum_windows_of_a_strided_input(device: CpuDevice) -> None:
+def test_sum_windows_of_a_strided_input(cpu: CpuDevice) -> None:
     x = np.random.default_rng(15).normal(size=(2, 10, 12, 3)).transpose(0, 3, 1, 2)
-    want = torch.nn.functional.avg_pool2d(torch.from_numpy(x.copy()), (3, 2), (2, 1), (1, 1)).numpy() * 6
+    want = (
+        torch.nn.functional.avg_pool2d(torch.from_numpy(x.copy()), (3, 2), (2, 1), (1, 1)).numpy()
+        * 6
+    )
     got = run(
-        device, "window_reduce", [x], [np.empty(want.shape)], mode="sum", kernel=(3, 2),
+        cpu, "window_reduce", [x], [np.empty(want.shape)], mode="sum", kernel=(3, 2),
         stride=(2, 1), padding=(1, 1), dilation=(1, 1),
     )  # fmt: skip
     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
-# -- contractions ------------------------------------------------------------------------------------
+# -- contractions ----------------------------------------------------------------------------------
 def test_onednn_is_open_where_its_wheel_is_installed() -> None:
     assert why_not_onednn() == ""
 
@@ -614,7 +635,8 @@ def _matrices(dtype: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "batch": (make(3, 4, 5, 6), make(3, 4, 6, 7)),
         "batch with one matrix": (make(3, 4, 5, 6), np.broadcast_to(make(6, 7), (3, 4, 6, 7))),
         "batch broadcast both ways": (
-            np.broadcast_to(make(3, 1, 5, 6), (3, 4, 5, 6)), np.broadcast_to(make(1, 4, 6, 7), (3, 4, 6, 7)),
+            np.broadcast_to(make(3, 1, 5, 6), (3, 4, 5, 6)),
+            np.broadcast_to(make(1, 4, 6, 7), (3, 4, 6, 7)),
         ),
         "batch transposed": (make(3, 6, 5).swapaxes(1, 2), make(3, 7, 6).swapaxes(1, 2)),
         "heads": (make(2, 9, 4, 8).transpose(0, 2, 1, 3), make(2, 9, 4, 8).transpose(0, 2, 3, 1)),
@@ -624,11 +646,11 @@ def _matrices(dtype: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64", "i64", "i32", "u8"])
 @pytest.mark.parametrize("case", _matrices("f32"))
-def test_matmul(device: CpuDevice, isa: None, dtype: str, case: str) -> None:
+def test_matmul(cpu: CpuDevice, isa: None, dtype: str, case: str) -> None:
     a, b = _matrices(dtype)[case]
     wide = "f64" if dtype[0] == "f" else dtype
     want = a.astype(NUMPY[wide]) @ b.astype(NUMPY[wide])
-    got = run(device, "matmul", [a, b], [np.full(want.shape, 3, NUMPY[dtype])])
+    got = run(cpu, "matmul", [a, b], [np.full(want.shape, 3, NUMPY[dtype])])
     if dtype[0] != "f":
         same(got, want)
         return
@@ -636,11 +658,12 @@ def test_matmul(device: CpuDevice, isa: None, dtype: str, case: str) -> None:
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=4 * tolerance)
 
 
-def test_matmul_without_the_library(device: CpuDevice, isa: None, monkeypatch: Any) -> None:
+def test_matmul_without_the_library(cpu: CpuDevice, isa: None, monkeypatch: Any) -> None:
     monkeypatch.setattr("halon.devices.cpu.contraction.why_not_onednn", lambda: "left out")
     for a, b in _matrices("f32").values():
-        got = run(device, "matmul", [a, b], [np.empty((*a.shape[:-1], b.shape[-1]), F32)])
-        np.testing.assert_allclose(got, a @ b, rtol=2e-5, atol=2e-5)
+        want = a.astype(np.float64) @ b
+        got = run(cpu, "matmul", [a, b], [np.empty(want.shape, F32)])
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
 
 
 CONVS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -654,7 +677,9 @@ CONVS: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 def _tuples(rank: int, options: dict[str, Any]) -> dict[str, Any]:
-    return {k: v if k == "groups" or isinstance(v, tuple) else (v,) * rank for k, v in options.items()}
+    return {
+        k: v if k == "groups" or isinstance(v, tuple) else (v,) * rank for k, v in options.items()
+    }
 
 
 @pytest.mark.parametrize("library", [True, False], ids=["onednn", "own"])
@@ -662,7 +687,7 @@ def _tuples(rank: int, options: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 @pytest.mark.parametrize("case", CONVS)
 def test_convolutions_and_their_gradients(
-    device: CpuDevice, case: str, dtype: str, transposed: bool, library: bool, monkeypatch: Any
+    cpu: CpuDevice, case: str, dtype: str, transposed: bool, library: bool, monkeypatch: Any
 ) -> None:
     if not library:
         monkeypatch.setattr("halon.devices.cpu.contraction.why_not_onednn", lambda: "left out")
@@ -686,55 +711,55 @@ def test_convolutions_and_their_gradients(
     for op, ins, want in (
         ("conv", (x, w), ty), ("conv_bwd_input", (g, w), dx), ("conv_bwd_weight", (g, x), dw),
     ):  # fmt: skip
-        got = run(device, op, ins, [np.full(want.shape, 3, NUMPY[dtype])], **attrs)
+        got = run(cpu, op, ins, [np.full(want.shape, 3, NUMPY[dtype])], **attrs)
         np.testing.assert_allclose(got, want.detach().numpy(), rtol=tolerance, atol=20 * tolerance)
 
 
-# -- memory ------------------------------------------------------------------------------------------
-def test_memory_is_aligned_copied_filled_and_seen(device: CpuDevice) -> None:
+# -- memory ----------------------------------------------------------------------------------------
+def test_memory_is_aligned_copied_filled_and_seen(cpu: CpuDevice) -> None:
     for nbytes in (0, 5, 3 << 20):
-        h = device.alloc(nbytes)
+        h = cpu.alloc(nbytes)
         assert h > 0
         assert h % 64 == 0
-        device.free(h)
-    h = device.alloc(16)
-    device.h2d(h, 4, memoryview(b"abcdef"))
+        cpu.free(h)
+    h = cpu.alloc(16)
+    cpu.h2d(h, 4, memoryview(b"abcdef"))
     got = bytearray(3)
-    device.d2h(memoryview(got), h, 6)
+    cpu.d2h(memoryview(got), h, 6)
     assert got == b"cde"
-    device.fill(h, 0, 16, b"xyz")
-    device.d2d(h, 1, h, 0, 15)
-    assert bytes(device.host_view(h, 16)) == b"xxyzxyzxyzxyzxyz"
-    device.host_view(h, 16)[0] = ord("q")
-    assert bytes(device.host_view(h, 1)) == b"q"
-    device.free(h)
+    cpu.fill(h, 0, 16, b"xyz")
+    cpu.d2d(h, 1, h, 0, 15)
+    assert bytes(cpu.host_view(h, 16)) == b"xxyzxyzxyzxyzxyz"
+    cpu.host_view(h, 16)[0] = ord("q")
+    assert bytes(cpu.host_view(h, 1)) == b"q"
+    cpu.free(h)
 
 
-def test_an_impossible_allocation_raises(device: CpuDevice) -> None:
+def test_an_impossible_allocation_raises(cpu: CpuDevice) -> None:
     for nbytes in (2**60, 2**70):
         with pytest.raises(OutOfMemoryError):
-            device.alloc(nbytes)
+            cpu.alloc(nbytes)
 
 
-def test_adopted_memory_is_used_in_place_and_not_freed(device: CpuDevice) -> None:
+def test_adopted_memory_is_used_in_place_and_not_freed(cpu: CpuDevice) -> None:
     owner = np.arange(4, dtype=F32)
-    first, second = (device.adopt(memoryview(owner).cast("B")) for _ in range(2))
+    first, second = (cpu.adopt(memoryview(owner).cast("B")) for _ in range(2))
     assert first == second == owner.ctypes.data
-    device.free(first)
-    device.free(second)
+    cpu.free(first)
+    cpu.free(second)
     same(owner, np.arange(4, dtype=F32))
-    assert device.adopt(memoryview(b"read only")) > 0
+    assert cpu.adopt(memoryview(b"read only")) > 0
 
 
-def test_offsets_are_added_to_handles(device: CpuDevice) -> None:
+def test_offsets_are_added_to_handles(cpu: CpuDevice) -> None:
     x = np.arange(8, dtype=F32)
     out = np.zeros(8, F32)
     spec = OpSpec(
         "neg", (describe(x[:4]),), (describe(out[:4]),),
         expr=Apply("neg", (Input(0, "f32"),), "f32"),
     )  # fmt: skip
-    row, _, _ = find_row(device.rows, spec)
+    row, _, _ = find_row(cpu.rows, spec)
     assert row is not None
-    plan = SimpleNamespace(kernel=row.entry(device, spec))
-    device.run_plan(plan, [x.ctypes.data, out.ctypes.data], [16, 8], [])
+    plan = SimpleNamespace(kernel=row.entry(cpu, spec))
+    cpu.run_plan(plan, [x.ctypes.data, out.ctypes.data], [16, 8], [])
     same(out, np.array([0, 0, -4, -5, -6, -7, 0, 0], F32))

@@ -16,7 +16,7 @@ def to_torch(t):
 
 
 def compare(layer, shape, steps=1, training=True, scale=1.0):
-    """Run both libraries on the same weights and inputs; outputs, gradients and state must agree."""
+    """Both libraries on the same weights and inputs: outputs, gradients and state must agree."""
     torch.manual_seed(0)
     theirs = layer(torch.nn).train(training)
     ours = layer(nn).train(training)

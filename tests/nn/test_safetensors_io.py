@@ -4,6 +4,7 @@ import os
 import stat
 import struct
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file as torch_load
@@ -12,8 +13,11 @@ from safetensors.torch import save_file as torch_save
 import halon
 from halon import nn
 from halon.hal.errors import HalonError
+from halon.hal.registry import host
 from halon.nn import safetensors_io
 from halon.nn.safetensors_io import WeightsFileError, load_file, save_file
+
+CONVERTS_BF16 = "bf16" in host().props.compute_dtypes
 
 
 def state():
@@ -21,7 +25,6 @@ def state():
         "f32": halon.randn(2, 3),
         "f64": halon.randn(4).to(halon.float64),
         "f16": halon.randn(5).to(halon.float16),
-        "bf16": halon.randn(2, 2).to(halon.bfloat16),
         "i64": halon.tensor([[-1, 2**40]]),
         "u8": halon.tensor([0, 255], dtype=halon.uint8),
         "flag": halon.tensor([True, False]),
@@ -41,6 +44,8 @@ def file(tmp_path):
 def test_torch_reads_what_halon_writes(tmp_path):
     path = tmp_path / "w.safetensors"
     saved = state()
+    if CONVERTS_BF16:
+        saved["bf16"] = halon.randn(2, 2).to(halon.bfloat16)
     save_file(saved, path)
     for name, t in torch_load(path).items():
         assert t.tolist() == saved[name].tolist(), name
@@ -50,7 +55,9 @@ def test_torch_reads_what_halon_writes(tmp_path):
 
 def test_halon_reads_what_torch_writes(tmp_path):
     path = tmp_path / "w.safetensors"
-    saved = {"a": torch.randn(3, 2), "b": torch.randn(4).bfloat16(), "c": torch.tensor([1, 2])}
+    saved = {"a": torch.randn(3, 2), "c": torch.tensor([1, 2]), "d": torch.randn(4).half()}
+    if CONVERTS_BF16:
+        saved["b"] = torch.randn(4).bfloat16()
     torch_save(saved, path)
     for name, t in load_file(path).items():
         assert t.tolist() == saved[name].tolist(), name
@@ -150,5 +157,5 @@ def test_values_that_cannot_be_stored_are_named(tmp_path):
     with pytest.raises(TypeError, match="'epoch' is a int"):
         save_file({"epoch": 3}, tmp_path / "w")  # type: ignore[dict-item]
     with pytest.raises(TypeError, match="'z' has dtype"):
-        save_file({"z": halon.zeros(1, dtype=halon.complex128)}, tmp_path / "w")
+        save_file({"z": halon.tensor(np.zeros(1, np.complex128))}, tmp_path / "w")
     assert os.listdir(tmp_path) == []

@@ -175,7 +175,7 @@ def test_a_step_keeps_the_parameter_a_leaf_and_its_identity():
         lambda lib, p: lib.optim.SGD(p),
         lambda lib, p: lib.optim.SGD([]),
         lambda lib, p: lib.optim.SGD([3]),
-        lambda lib, p: lib.optim.SGD({p}),
+        lambda lib, p: lib.optim.SGD([{"params": {p}}]),
         lambda lib, p: lib.optim.SGD([p * 2]),
         lambda lib, p: lib.optim.SGD([p], lr=-1),
         lambda lib, p: lib.optim.SGD([p], momentum=-1),

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import halon
+from halon.hal.registry import host
 from halon.tensor.printing import get_printoptions, set_printoptions
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
@@ -24,9 +25,15 @@ def _default_options():
 
 
 def both(values, dtype, requires_grad=False):
-    """The same tensor in both libraries, through the nearest type NumPy has."""
-    t = torch.from_numpy(np.array(values)).to(getattr(torch, dtype))
-    h = halon.tensor(np.array(values)).to(getattr(halon, dtype))
+    """The same tensor in both libraries, from one array where NumPy has the type."""
+    if dtype == "bfloat16":
+        if "bf16" not in host().props.compute_dtypes:
+            pytest.skip("the host device does not convert to bfloat16")
+        t = torch.from_numpy(np.array(values)).to(torch.bfloat16)
+        h = halon.tensor(np.array(values)).to(halon.bfloat16)
+    else:
+        array = np.array(values).astype(dtype)
+        t, h = torch.from_numpy(array.copy()), halon.tensor(array)
     return h.requires_grad_(requires_grad), t.requires_grad_(requires_grad)
 
 

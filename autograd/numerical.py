@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from halon.autograd.backward import grad
+from halon.autograd.differentiate import grad
 from halon.autograd.modes import enable_grad, no_grad
 from halon.tensor.creation import tensor
 from halon.tensor.tensor import Tensor
@@ -91,9 +91,11 @@ def _numerical(func: Any, args: list[Any], o: int, i: int, eps: float) -> np.nda
             changed = list(args)
             changed[i] = tensor(moved, device=args[i].device)
             with no_grad():
-                pair.append(_outputs(func(*changed))[o].cpu().numpy().reshape(-1).copy())
+                out = _outputs(func(*changed))[o]
+                pair.append(out.detach().cpu().numpy().reshape(-1).copy())
         rows.append((pair[0] - pair[1]) / (2 * eps))
-    return np.array(rows).reshape(base.size, -1)
+    outputs = rows[0].size if rows else _outputs(func(*args))[o].numel()
+    return np.array(rows).reshape(base.size, outputs)
 
 
 def gradgradcheck(
