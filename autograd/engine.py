@@ -124,7 +124,11 @@ def _owned(grad: Any) -> Any:
     """A dense gradient nobody else can write: derivatives may hand one tensor to two inputs."""
     meta = grad.meta
     dense = dense_meta(meta.shape, meta.dtype, meta.device)
-    return movement.dense(grad) if meta is not dense or grad.storage.nbytes != meta.span else movement.clone(grad)
+    return (
+        movement.dense(grad)
+        if meta is not dense or grad.storage.nbytes != meta.span
+        else movement.clone(grad)
+    )
 
 
 # -- tensor hooks ----------------------------------------------------------------------------------
@@ -188,4 +192,3 @@ def _leaf_hooked(leaf: TensorBase, grad: Any) -> Any:
         replaced = hook(grad)
         grad = grad if replaced is None else replaced
     return grad
-

@@ -1,4 +1,4 @@
-"""The devices: one folder each with ``driver.py`` (memory and launches) and ``kernels.py`` (rows)."""
+"""The devices: one folder each: ``driver.py`` (memory, launches), ``kernels.py`` (rows)."""
 
 if not __name__.startswith("halon."):
     raise ImportError(f"import this package as halon.{__name__}, not {__name__}")

@@ -127,9 +127,7 @@ def _describe(spec: OpSpec) -> OpDesc:
 
 
 def _serialised(opened: OpenDevice, launch: Launch) -> Launch:
-    def locked(
-        plan: Any, handles: list[int], offsets: list[int], scalars: Sequence[Any]
-    ) -> None:
+    def locked(plan: Any, handles: list[int], offsets: list[int], scalars: Sequence[Any]) -> None:
         with opened.lock:
             launch(plan, handles, offsets, scalars)
 

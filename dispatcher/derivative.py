@@ -108,7 +108,7 @@ class Row:
 def save(
     row: Row, tensors: Sequence[TensorBase], results: Sequence[TensorBase], written: Storage | None
 ) -> tuple[Saved, ...]:
-    """What the row reads, from a call's operands and results; see ``hot.record`` for ``written``."""
+    """What the row reads of a call's operands and results; ``hot.record`` tells ``written``."""
     saved = [Saved(results[i], True, i) for i in row.saved_outputs]
     for i in row.saved_inputs:
         kept = Saved(tensors[i], False, i)
@@ -176,4 +176,3 @@ def _fit(grad: Any, meta: Meta) -> Any:
     if grad.meta.shape != meta.shape:
         grad = sum_to(grad, meta.shape)
     return cast(grad, meta.dtype) if grad.meta.dtype is not meta.dtype else grad
-

@@ -29,7 +29,7 @@ class FallbackWarning(UserWarning):
 
 @dataclass(slots=True)
 class Stat:
-    """Host runs of one (operator, dtypes, reason): calls, nanoseconds, bytes each way, first line."""
+    """Host runs of one (operator, dtypes, reason): calls, time, bytes each way, first line."""
 
     calls: int = 0
     host_ns: int = 0
@@ -45,7 +45,7 @@ _mode: list[str] = []
 
 
 def mode() -> str:
-    """"warn", "silent", "log" or "error"."""
+    """ "warn", "silent", "log" or "error"."""
     return _mode[-1] if _mode else config.fallback_mode
 
 
@@ -148,13 +148,17 @@ def _announce(plan: Plan, stat: Stat) -> None:
         return
     place = str(user_place())
     stat.first_loc = stat.first_loc or place
+    name = plan.device.name
+    operands = ", ".join(map(str, tensor_metas(plan.op, plan.signature)))  # type: ignore[arg-type]
     text = (
-        f"{plan} ran on the host: {'; '.join(dict.fromkeys(plan.reasons))}. {place}. "
-        f'Details: halon.fallback_report("{plan.device.name}")'
+        f"{name}: {plan.op.name}({operands}) ran on the host: "  # type: ignore[union-attr]
+        f"{'; '.join(dict.fromkeys(plan.reasons))}. {place}. "
+        f'Details: halon.fallback_report("{name}")'
     )
     log("fallback", text)
     if current == "warn":
-        warnings.warn(text, FallbackWarning, stacklevel=2)
+        filename, _, line = place.rpartition(":")
+        warnings.warn_explicit(text, FallbackWarning, filename, int(line))
     elif current == "log":
         print(f"halon fallback: {text}", file=sys.stderr)
 
@@ -233,6 +237,5 @@ def _report(name: str) -> str:
 
 @atexit.register
 def _summary_at_exit() -> None:
-    if "fallback_summary" in config.__dict__ or config.fallback_summary:
-        if config.fallback_summary:
-            print(fallback_report(), file=sys.stderr)
+    if config.fallback_summary:
+        print(fallback_report(), file=sys.stderr)

@@ -78,7 +78,9 @@ def run_into(
     plan: Plan, target: TensorBase, tensors: Sequence[TensorBase], scalars: Sequence[Any]
 ) -> None:
     """Execute a plan into an existing tensor; the caller has checked that history allows it."""
-    execute(plan, [(t.storage, t.offset) for t in tensors], scalars, (target.storage, target.offset))
+    execute(
+        plan, [(t.storage, t.offset) for t in tensors], scalars, (target.storage, target.offset)
+    )
     plan.calls += 1
     touch(target, plan)
     if modes.grad and any(t.wants_grad for t in tensors):

@@ -178,7 +178,9 @@ def _parse_schema(schema: str) -> tuple[str, tuple[Param, ...]]:
     tree = ast.parse(f"def {schema}: ...").body[0]
     assert isinstance(tree, ast.FunctionDef)
     a = tree.args
-    values = [REQUIRED] * (len(a.args) - len(a.defaults)) + [ast.literal_eval(d) for d in a.defaults]
+    values = [REQUIRED] * (len(a.args) - len(a.defaults)) + [
+        ast.literal_eval(d) for d in a.defaults
+    ]
     params = [_param(x, v, False) for x, v in zip(a.args, values, strict=True)]
     for x, d in zip(a.kwonlyargs, a.kw_defaults, strict=True):
         params.append(_param(x, REQUIRED if d is None else ast.literal_eval(d), True))

@@ -317,7 +317,9 @@ def number_bounds(
     return tuple(bounds)
 
 
-def kernel_spec(op: Op, signature: Signature, outs: tuple[Meta, ...]) -> tuple[OpSpec, tuple[Meta, ...]]:
+def kernel_spec(
+    op: Op, signature: Signature, outs: tuple[Meta, ...]
+) -> tuple[OpSpec, tuple[Meta, ...]]:
     """The OpSpec of a named operation and the Metas of its operands."""
     call = op.kernel(*signature) if op.kernel is not None else _default_call(op, signature)
     metas = tuple(call.operands)

@@ -139,6 +139,11 @@ def no_bool(name: str, advice: str) -> Callable[..., Types]:
     return rule
 
 
+def bool_as_int64(operand: Any) -> Types:
+    """One operand in its own dtype, bool in int64."""
+    return Types((dt.int64,), dt.int64) if operand.dtype is dt.bool_ else promote(operand)
+
+
 def compare(*operands: Any) -> Types:
     """Operands promoted, result bool."""
     common = result_type(*operands)

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from halon.dispatcher import hot, lower, plan as plans, trace
+from halon.dispatcher import hot, lower, trace
+from halon.dispatcher import plan as plans
 from halon.dispatcher.op import NUMBER, OPERAND, OPERANDS, OPTIONAL, Op
 from halon.dispatcher.plan import LAUNCH, VIEW, Plan, Signature, Steps
 from halon.dispatcher.structures import (

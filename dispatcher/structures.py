@@ -159,7 +159,8 @@ class TensorBase:
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "base", "base_node", "grad_value", "hooks", "meta", "node", "node_index",
+        "__dict__", "__weakref__", "base", "base_node", "grad_value", "hooks", "meta",
+        "node", "node_index",
         "offset", "retains_grad", "storage", "wants_grad",
     )  # fmt: skip
 

@@ -3,9 +3,9 @@
 | variable | meaning | default |
 | --- | --- | --- |
 | ``HALON_CACHE_DIR`` | compiled programs and driver registration files | ``$XDG_CACHE_HOME/halon`` |
-| ``HALON_DEVICE_PLUGINS`` | ``name=module:Driver,…`` registered beside the built-ins | none |
+| ``HALON_DEVICE_PLUGINS`` | ``name=module:Driver,…`` beside the built-ins | none |
 | ``HALON_PREFER`` | ``name=distribution,…`` decides between two plug-ins of one name | none |
-| ``HALON_FALLBACK`` | ``warn``, ``silent``, ``log`` or ``error``, and ``,summary`` for a table at exit | ``warn`` |
+| ``HALON_FALLBACK`` | ``warn``, ``silent``, ``log``, ``error``; ``,summary``: table at exit | ``warn`` |
 | ``HALON_OPENCL_PLATFORM`` | keeps OpenCL platforms whose name contains it | all |
 | ``HALON_MEMORY_FRACTION`` | cap of each device's caching allocator | 0.25 |
 | ``HALON_LOG`` | ``dispatch,alloc,fallback,compile``: one line per event on stderr | none |
@@ -75,7 +75,9 @@ class Config:
         topics = frozenset(t for t in os.environ.get("HALON_LOG", "").split(",") if t)
         unknown = topics - set(_LOG_TOPICS)
         if unknown:
-            raise ValueError(f"HALON_LOG has {sorted(unknown)}; topics are {', '.join(_LOG_TOPICS)}")
+            raise ValueError(
+                f"HALON_LOG has {sorted(unknown)}; topics are {', '.join(_LOG_TOPICS)}"
+            )
         return topics
 
 

@@ -64,10 +64,10 @@ class Device(ABC):
     def d2h(self, dst: memoryview, src: Handle, off: int, stream: Stream | None = None) -> None:
         """Copy bytes out; ``dst`` is valid after ``synchronize(stream)``."""
 
-    def synchronize(self, stream: Stream | None = None) -> None:
+    def synchronize(self, stream: Stream | None = None) -> None:  # noqa: B027  (a no-op is right)
         """Wait for a stream, or with None for the whole device; raises deferred errors."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Give the device back; every handle is dead afterwards."""
 
     # -- optional: the host emulates what is not provided ------------------------------------------

@@ -13,7 +13,7 @@ Attr = int | float | str | bool | tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """One operand without its memory: short dtype name, shape, strides in elements, layout class."""
+    """One operand without its memory: dtype (short name), shape, strides in elements, layout."""
 
     dtype: str
     shape: tuple[int, ...]

@@ -23,8 +23,21 @@ class OpenDevice:
     """
 
     __slots__ = (
-        "allocator", "compute_dtypes", "device", "host_visible", "impl", "index", "is_host", "lock",
-        "lost", "name", "planner", "props", "staged_bytes", "stream", "__weakref__",
+        "__weakref__",
+        "allocator",
+        "compute_dtypes",
+        "device",
+        "host_visible",
+        "impl",
+        "index",
+        "is_host",
+        "lock",
+        "lost",
+        "name",
+        "planner",
+        "props",
+        "staged_bytes",
+        "stream",
     )  # fmt: skip
 
     def __init__(self, name: str, index: int, impl: Device, is_host: bool) -> None:

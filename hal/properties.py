@@ -26,6 +26,9 @@ class Caps(IntFlag):
     DETERMINISTIC = 128
 
 
+NO_CAPS = Caps(0)
+
+
 class Layout(IntFlag):
     """Layout classes of an operand; a capability row lists those a kernel accepts.
 
@@ -69,7 +72,7 @@ class DeviceProps:
     max_rank: int = 8
     storage_dtypes: frozenset[str] = ALL_DTYPES
     compute_dtypes: frozenset[str] = frozenset()
-    caps: Caps = Caps(0)
+    caps: Caps = NO_CAPS
     amp: AmpPolicy | None = None
 
 

@@ -70,7 +70,9 @@ class Registry:
         with self._lock:
             self._scan()
             if name in self._entries and self._entries[name].origin != "explicit":
-                raise ValueError(f"device {name!r} is already registered by {self._entries[name].origin}")
+                raise ValueError(
+                    f"device {name!r} is already registered by {self._entries[name].origin}"
+                )
             if any(key[0] == name for key in self._open):
                 raise ValueError(f"device {name!r} is in use; register it before its first use")
             self._entries[name] = _Entry(
@@ -99,7 +101,9 @@ class Registry:
             entry = self._entries[name]
             count = self._count(entry)
             if entry.failure:
-                rows.append(DeviceRow(name, entry.origin, entry.version, "failed", 0, entry.failure))
+                rows.append(
+                    DeviceRow(name, entry.origin, entry.version, "failed", 0, entry.failure)
+                )
                 continue
             reason = "" if count else _diagnose(entry)
             state = "ready" if count else "absent"

@@ -41,6 +41,7 @@ def _f(name: str) -> str:
 
 _BITS = "({0} %s {1})"
 
+# fmt: off
 _TABLE = (
     # -- primitives --------------------------------------------------------------------------------
     ScalarOp("cast", 1, bool_="{0}", int_="{0}", float_="{0}"),  # printed by the generators
@@ -61,10 +62,12 @@ _TABLE = (
     # floored and exact in integers; 0 for a zero divisor (the host raises, a device flags it)
     ScalarOp("idiv", 2, int_="pk_idiv_{t}({0}, {1})", float_="pk_idiv_{t}({0}, {1})"),
     ScalarOp("mod", 2, int_="pk_mod_{t}({0}, {1})", float_="pk_mod_{t}({0}, {1})"),
-    ScalarOp("max", 2, bool_="({0} | {1})", int_="({0} > {1} ? {0} : {1})",
-             float_="pk_max_{t}({0}, {1})"),  # fmt: skip
-    ScalarOp("min", 2, bool_="({0} & {1})", int_="({0} < {1} ? {0} : {1})",
-             float_="pk_min_{t}({0}, {1})"),  # fmt: skip
+    ScalarOp(
+        "max", 2, bool_="({0} | {1})", int_="({0} > {1} ? {0} : {1})", float_="pk_max_{t}({0}, {1})"
+    ),
+    ScalarOp(
+        "min", 2, bool_="({0} & {1})", int_="({0} < {1} ? {0} : {1})", float_="pk_min_{t}({0}, {1})"
+    ),
     ScalarOp("pow", 2, int_="pk_pow_{t}({0}, {1})", float_="pk_pow_{t}({0}, {1})"),
     ScalarOp("lt", 2, "bool", "({0} < {1})", "({0} < {1})", "({0} < {1})"),
     ScalarOp("eq", 2, "bool", "({0} == {1})", "({0} == {1})", "({0} == {1})"),
@@ -76,26 +79,53 @@ _TABLE = (
     ScalarOp("where", 3, "same", "({0} ? {1} : {2})", "({0} ? {1} : {2})", "({0} ? {1} : {2})"),
     # -- kernel devices have these; the rest expand them -------------------------------------------
     ScalarOp("sub", 2, int_="pk_sub_{t}({0}, {1})", float_="({0} - {1})", expand="add(a, neg(b))"),
-    ScalarOp("le", 2, "bool", "({0} <= {1})", "({0} <= {1})", "({0} <= {1})",
-             expand="or(lt(a, b), eq(a, b))"),  # fmt: skip
-    ScalarOp("ne", 2, "bool", "({0} != {1})", "({0} != {1})", "({0} != {1})",
-             expand="not(eq(a, b))"),  # fmt: skip
-    ScalarOp("abs", 1, int_="pk_abs_{t}({0})", float_=_f("abs"),
-             expand="where(or(lt(a, 0), eq(a, 0)), add(0, neg(a)), a)"),  # fmt: skip
+    ScalarOp(
+        "le",
+        2,
+        "bool",
+        "({0} <= {1})",
+        "({0} <= {1})",
+        "({0} <= {1})",
+        expand="or(lt(a, b), eq(a, b))",
+    ),
+    ScalarOp(
+        "ne", 2, "bool", "({0} != {1})", "({0} != {1})", "({0} != {1})", expand="not(eq(a, b))"
+    ),
+    ScalarOp(
+        "abs",
+        1,
+        int_="pk_abs_{t}({0})",
+        float_=_f("abs"),
+        expand="where(or(lt(a, 0), eq(a, 0)), add(0, neg(a)), a)",
+    ),
     # Goldberg's forms (ACM Computing Surveys 23(1), 1991, theorem 4): the rounding error of 1 + a
     # and of exp(a) cancels in the quotient; away from zero the plain form is exact enough.
-    ScalarOp("log1p", 1, float_=_f("log1p"),
-             expand="where(eq(add(a, 1), 1), a, where(lt(abs(a), 1), "
-             "div(mul(a, log(add(a, 1))), add(add(a, 1), -1)), log(add(a, 1))))"),  # fmt: skip
-    ScalarOp("expm1", 1, float_=_f("expm1"),
-             expand="where(eq(exp(a), 1), a, where(lt(abs(a), 1), "
-             "div(mul(a, add(exp(a), -1)), log(exp(a))), add(exp(a), -1)))"),  # fmt: skip
-    ScalarOp("tanh", 1, float_=_f("tanh"),
-             expand="where(lt(a, 0), "
-             "div(expm1(mul(2, a)), add(expm1(mul(2, a)), 2)), "
-             "neg(div(expm1(mul(-2, a)), add(expm1(mul(-2, a)), 2))))"),  # fmt: skip
-    ScalarOp("sigmoid", 1, float_="(1 / (1 + pk_exp_{t}(-{0})))",
-             expand="recip(add(1, exp(neg(a))))"),  # fmt: skip
+    ScalarOp(
+        "log1p",
+        1,
+        float_=_f("log1p"),
+        expand="where(eq(add(a, 1), 1), a, where(lt(abs(a), 1), "
+        "div(mul(a, log(add(a, 1))), add(add(a, 1), -1)), log(add(a, 1))))",
+    ),
+    ScalarOp(
+        "expm1",
+        1,
+        float_=_f("expm1"),
+        expand="where(eq(exp(a), 1), a, where(lt(abs(a), 1), "
+        "div(mul(a, add(exp(a), -1)), log(exp(a))), add(exp(a), -1)))",
+    ),
+    ScalarOp(
+        "tanh",
+        1,
+        float_=_f("tanh"),
+        expand="where(lt(a, 0), "
+        "div(expm1(mul(2, a)), add(expm1(mul(2, a)), 2)), "
+        "neg(div(expm1(mul(-2, a)), add(expm1(mul(-2, a)), 2))))",
+    ),
+    ScalarOp(
+        "sigmoid", 1, float_="(1 / (1 + pk_exp_{t}(-{0})))", expand="recip(add(1, exp(neg(a))))"
+    ),
 )
+# fmt: on
 
 SCALAR_OPS: dict[str, ScalarOp] = {op.name: op for op in _TABLE}

@@ -154,7 +154,7 @@ def _copy_one(module: Any, name: str, key: str, target: Tensor, value: Any, assi
     try:
         with no_grad():
             if not assign:
-                target.copy_(value)
+                target.copy_(value.to(target.device))
             elif isinstance(target, Parameter) and not isinstance(value, Parameter):
                 setattr(module, name, Parameter(value, requires_grad=target.requires_grad))
             else:

@@ -114,7 +114,9 @@ def full(
     """
     dtype = dtype or number_dtype(fill_value)
     shape = _shape((size,) if isinstance(size, int) else size)
-    return creation.full(shape, fill_value, dtype, open_device(device)).requires_grad_(requires_grad)
+    return creation.full(shape, fill_value, dtype, open_device(device)).requires_grad_(
+        requires_grad
+    )
 
 
 def zeros(

@@ -8,14 +8,18 @@ from typing import Any
 
 from halon.dispatcher.ops import (
     contraction,
-    elementwise as ew,
     indexing,
     loss,
     movement,
     normalisation,
     pooling,
-    random as random_ops,
     views,
+)
+from halon.dispatcher.ops import (
+    elementwise as ew,
+)
+from halon.dispatcher.ops import (
+    random as random_ops,
 )
 from halon.dispatcher.structures import recording
 from halon.hal.dtypes import DType
@@ -64,12 +68,16 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     return input.min(dim, keepdim)
 
 
-def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+def sum(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
     """Sum over ``dim`` (all by default)."""
     return input.sum(dim, keepdim, dtype=dtype)
 
 
-def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+def mean(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
     """Mean over ``dim`` (all by default)."""
     return input.mean(dim, keepdim, dtype=dtype)
 
@@ -186,7 +194,7 @@ def _conv(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: 
 
 
 def _padded(padding: Any, weight: Tensor, stride: Any, dilation: Any) -> Any:
-    """"valid" and "same" as numbers; "same" with an even span would need uneven padding."""
+    """ "valid" and "same" as numbers; "same" with an even span would need uneven padding."""
     if padding == "valid":
         return 0
     if padding != "same":
@@ -225,7 +233,8 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
 
 def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-               dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+               dilation: Any = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Any:  # fmt: skip
     """The largest element of each window of [N, C, H, W] (or [C, H, W])."""
     batched = input.ndim == 4
     x = input if batched else views.unsqueeze(input, 0)
@@ -271,7 +280,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     count = input.numel() // channels if channels else 0
     if count <= 1:
         raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {list(input.shape)}"
+            "Expected more than 1 value per channel when training, got input size "
+            f"{list(input.shape)}"
         )
     y, average, factor = normalisation.batch_norm_train(input, scale, shift, eps)
     if running_mean is not None and running_var is not None:

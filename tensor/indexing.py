@@ -99,8 +99,7 @@ def _part(x: Any, p: Any) -> Any:
     if isinstance(p, TensorBase):
         if p.meta.dtype.category > 1:
             raise IndexError(
-                "tensors used as indices must be long, int, byte or bool tensors, not "
-                f"{p.meta}"
+                f"tensors used as indices must be long, int, byte or bool tensors, not {p.meta}"
             )
         is_number = p.meta.ndim == 0 and p.meta.dtype is not dt.bool_
         return p.item() if is_number else p  # type: ignore[attr-defined]
@@ -149,7 +148,9 @@ def _check(index: Any, n: int, dim: int) -> None:
     array = index.detach().numpy()
     bad = array[(array < -n) | (array >= n)]
     if bad.size:
-        raise IndexOutOfRange(f"index {bad.flat[0]} is out of bounds for dimension {dim} with size {n}")
+        raise IndexOutOfRange(
+            f"index {bad.flat[0]} is out of bounds for dimension {dim} with size {n}"
+        )
 
 
 def _positions(mask: Any, like: Any) -> Any:

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from halon.dispatcher import hot, trace
-from halon.dispatcher.ops import contraction, elementwise as ew, movement, reduction, views
+from halon.dispatcher.ops import contraction, movement, reduction, views
+from halon.dispatcher.ops import elementwise as ew
 from halon.dispatcher.select import call
-from halon.dispatcher.structures import TensorBase, recording
-from halon.hal import aliases, dtypes as dt
+from halon.dispatcher.structures import recording
+from halon.hal import aliases
 from halon.hal.device_name import device
 from halon.hal.dtypes import DType
 from halon.hal.registry import registry
 from halon.tensor import indexing, transfer
-from halon.tensor.derived import Derived
+from halon.tensor.forms import Forms
 from halon.tensor.inplace import update
 
 
@@ -39,7 +40,7 @@ class Size(tuple):
         return f"halon.Size({list(self)})"
 
 
-class Tensor(Derived):
+class Tensor(Forms):
     """An n-dimensional array on a device, with a gradient history.
 
     Made by ``halon.tensor``, ``halon.zeros`` and their kin. Methods of operators are documented at
@@ -164,34 +165,6 @@ class Tensor(Derived):
 
     def __ior__(self, other: Any) -> Tensor:
         return update(ew.bitwise_or, self, (self, other))
-
-    def add(self, other: Any, *, alpha: Any = 1) -> Tensor:
-        """``self + alpha * other``."""
-        return call(ew.add, (self, other if alpha == 1 else other * alpha))
-
-    def add_(self, other: Any, *, alpha: Any = 1) -> Tensor:
-        """``self += alpha * other``."""
-        return update(ew.add, self, (self, other if alpha == 1 else other * alpha))
-
-    def sub(self, other: Any, *, alpha: Any = 1) -> Tensor:
-        """``self - alpha * other``."""
-        return call(ew.sub, (self, other if alpha == 1 else other * alpha))
-
-    def sub_(self, other: Any, *, alpha: Any = 1) -> Tensor:
-        """``self -= alpha * other``."""
-        return update(ew.sub, self, (self, other if alpha == 1 else other * alpha))
-
-    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-        """``self += value * tensor1 * tensor2``."""
-        return self.add_(tensor1 * tensor2, alpha=value)
-
-    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-        """``self += value * tensor1 / tensor2``."""
-        return self.add_(tensor1 / tensor2, alpha=value)
-
-    def lerp_(self, end: Tensor, weight: Any) -> Tensor:
-        """``self += weight * (end - self)``."""
-        return self.add_(end - self, alpha=weight)
 
     # -- properties --------------------------------------------------------------------------------
     @property
@@ -332,7 +305,9 @@ class Tensor(Derived):
     def item(self) -> Any:
         """The only element as a Python number; RuntimeError if there is not exactly one."""
         if self.meta.numel != 1:
-            raise RuntimeError(f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar")
+            raise RuntimeError(
+                f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar"
+            )
         return transfer.to_array(self).item()
 
     def tolist(self) -> Any:
@@ -349,7 +324,8 @@ class Tensor(Derived):
             return transfer.to_array(self)
         if self.wants_grad:
             raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+                "Can't call numpy() on Tensor that requires grad. "
+                "Use tensor.detach().numpy() instead."
             )
         return transfer.shared_array(self)
 
@@ -456,7 +432,9 @@ class Tensor(Derived):
     def t(self) -> Tensor:
         """A matrix transposed; vectors and 0-d tensors as they are."""
         if self.meta.ndim > 2:
-            raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+            raise RuntimeError(
+                f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D"
+            )
         return views.transpose(self, 0, 1) if self.meta.ndim == 2 else self
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -470,114 +448,12 @@ class Tensor(Derived):
             merged *= n
         return self.reshape(*shape[:first], merged, *shape[last + 1 :])
 
-    # -- reductions with more than one form --------------------------------------------------------
-    def sum(self, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-        """Sum over ``dim`` (all by default), computed in ``dtype`` if given."""
-        x = self if dtype is None else self.to(dtype)
-        return reduction.sum(x, _dims(dim), keepdim)
-
-    def mean(self, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-        """Mean over ``dim`` (all by default), computed in ``dtype`` if given."""
-        x = self if dtype is None else self.to(dtype)
-        return reduction.mean(x, _dims(dim), keepdim)
-
-    def var(
-        self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *,
-        correction: float | None = None,
-    ) -> Tensor:  # fmt: skip
-        """Variance over ``dim``; ``correction`` defaults to 1 (``unbiased``)."""
-        c = float(unbiased) if correction is None else correction
-        return reduction.var(self, _dims(dim), c, keepdim)
-
-    def std(self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *,
-            correction: float | None = None) -> Tensor:  # fmt: skip
-        """Square root of ``var``."""
-        return ew.sqrt(self.var(dim, unbiased, keepdim, correction=correction))
-
-    def max(self, dim: Any = None, keepdim: bool = False) -> Any:
-        """The largest element; with an int ``dim`` (values, indices); with a tensor ``maximum``."""
-        from halon.tensor.functions import extremum
-
-        return extremum(self, dim, keepdim, reduction.amax, reduction.argmax, ew.maximum)
-
-    def min(self, dim: Any = None, keepdim: bool = False) -> Any:
-        """The smallest element; with an int ``dim`` (values, indices); with a tensor ``minimum``."""
-        from halon.tensor.functions import extremum
-
-        return extremum(self, dim, keepdim, reduction.amin, reduction.argmin, ew.minimum)
-
-    def clamp(self, min: Any = None, max: Any = None) -> Tensor:
-        """Values limited to [min, max]; either may be absent."""
-        from halon.tensor.functions import clamp
-
-        return clamp(self, min, max)
-
-    def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
-        """``clamp`` in place."""
-        return self.copy_(self.clamp(min, max))
-
-    def fill_(self, value: Any) -> Tensor:
-        """Every element ``value``."""
-        if isinstance(value, Tensor):
-            value = value.item()
-        return update(movement.copy, self, (self, value))
-
-    def zero_(self) -> Tensor:
-        """Every element 0."""
-        return self.fill_(0)
-
-    def softmax(self, dim: int, dtype: DType | None = None) -> Tensor:
-        """exp normalised to sum 1 along ``dim``."""
-        from halon.tensor.functions import softmax
-
-        return softmax(self, dim, dtype)
-
-    def log_softmax(self, dim: int, dtype: DType | None = None) -> Tensor:
-        """log of ``softmax`` along ``dim``."""
-        from halon.tensor.functions import log_softmax
-
-        return log_softmax(self, dim, dtype)
-
-    def new_zeros(self, *size: Any, dtype: DType | None = None) -> Tensor:
-        """Zeros on this tensor's device."""
-        from halon.tensor.creation import zeros
-
-        return zeros(*size, dtype=dtype or self.dtype, device=self.device)
-
-    def allclose(self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
-        """Whether ``|self - other| <= atol + rtol * |other|`` everywhere."""
-        close = (self - other).abs() <= atol + rtol * other.abs()
-        return bool(reduction.all(close | (self == other)))
-
-    def equal(self, other: Tensor) -> bool:
-        """Whether shape and every element are equal."""
-        return self.meta.shape == other.meta.shape and bool(reduction.all(self == other))
-
     # -- indexing ----------------------------------------------------------------------------------
     def __getitem__(self, index: Any) -> Tensor:
         return indexing.get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         indexing.set(self, index, value)
-
-    # -- random in place ---------------------------------------------------------------------------
-    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Tensor:
-        """Filled with uniform numbers on [low, high)."""
-        from halon.tensor.random import rand_like
-
-        return self.copy_(rand_like(self, generator) * (high - low) + low)
-
-    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
-        """Filled with normal numbers."""
-        from halon.tensor.random import randn_like
-
-        return self.copy_(randn_like(self, generator=generator) * std + mean)
-
-    def bernoulli_(self, p: float = 0.5, *, generator: Any = None) -> Tensor:
-        """Filled with 1 with probability ``p``, else 0."""
-        from halon.tensor.random import rand_like
-
-        return self.copy_(rand_like(self, generator) < p)
 
     # -- autograd ----------------------------------------------------------------------------------
     def backward(
@@ -645,10 +521,6 @@ def ints(args: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(a) for a in args)
 
 
-def _dims(dim: Any) -> Any:
-    return tuple(dim) if isinstance(dim, (list, tuple)) else dim
-
-
 #: set by ``halon.autograd.install``: the engine's entry, retained gradients, tensor hooks.
 autograd_backward: list[Callable[..., None]] = []
 retained: list[Callable[[Tensor], None]] = []
@@ -669,20 +541,3 @@ def _mover(name: str, target: str) -> Callable[..., Tensor]:
 
 for _name, _target in aliases.MOVERS.items():
     setattr(Tensor, _name, _mover(_name, _target))
-
-
-def _converter(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
-    def convert(self: Tensor) -> Tensor:
-        return self.to(dtype)
-
-    convert.__name__ = name
-    convert.__doc__ = f"This tensor as {dtype!r}."
-    return convert
-
-
-for _name, _dtype in (
-    ("float", dt.float32), ("double", dt.float64), ("half", dt.float16), ("long", dt.int64),
-    ("int", dt.int32), ("bool", dt.bool_), ("byte", dt.uint8), ("bfloat16", dt.bfloat16),
-):  # fmt: skip
-    setattr(Tensor, _name, _converter(_name, _dtype))
-

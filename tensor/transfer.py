@@ -160,6 +160,6 @@ def from_array(array: np.ndarray) -> Any:
     flat = np.lib.stride_tricks.as_strided(
         array, (meta.span // array.itemsize,), (array.itemsize,), writeable=True
     )
-    memory = memoryview(flat).cast("B")
+    memory = memoryview(flat.data).cast("B")
     storage = Storage(host(), meta.span, None, host().impl.adopt(memory), owner=array)
     return hot.wrap((storage, 0), meta)

@@ -19,7 +19,11 @@ from halon.devices.opencl.programs import Programs
 from halon.devices.opencl.streams import OpenCLEvent, OpenCLStream
 from halon.hal.driver import Device, DeviceDriver, Event, Stream
 from halon.hal.errors import (
-    DeviceExecutionError, DeviceLost, HalInvalidArgument, IndexOutOfRange, OutOfMemoryError,
+    DeviceExecutionError,
+    DeviceLost,
+    HalInvalidArgument,
+    IndexOutOfRange,
+    OutOfMemoryError,
 )  # fmt: skip
 from halon.hal.properties import AmpPolicy, Caps, DeviceProps, MemKind
 from halon.kernels.pk.launch import Launch, Target, round_up

@@ -49,6 +49,4 @@ def rows(f64: bool) -> list[Row]:
     if f64:
         return table
     double = frozenset({"f64"})
-    return [
-        Row(r.op, r.dtypes - double, r.layouts, r.entry, r.cost, r.out_layouts) for r in table
-    ]
+    return [Row(r.op, r.dtypes - double, r.layouts, r.entry, r.cost, r.out_layouts) for r in table]

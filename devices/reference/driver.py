@@ -24,7 +24,8 @@ class ReferenceDevice(Device):
 
     props = DeviceProps(
         name="NumPy reference", vendor="halon", arch=np.__version__,
-        compute_dtypes=kernels.everything, caps=Caps.THREADSAFE | Caps.FORK_SAFE | Caps.DETERMINISTIC,
+        compute_dtypes=kernels.everything,
+        caps=Caps.THREADSAFE | Caps.FORK_SAFE | Caps.DETERMINISTIC,
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -73,7 +74,9 @@ class ReferenceDevice(Device):
     def _bytes(self, h: Handle, off: int, nbytes: int) -> np.ndarray:
         buffer = self._buffers.get(h)
         if buffer is None or off < 0 or off + nbytes > buffer.size:
-            raise HalInvalidArgument(f"reference: {nbytes} bytes at {off} of buffer {h}: no such range")
+            raise HalInvalidArgument(
+                f"reference: {nbytes} bytes at {off} of buffer {h}: no such range"
+            )
         return buffer[off : off + nbytes]
 
 

@@ -108,7 +108,9 @@ def _floored(x: Array, y: Array) -> tuple[Array, Array]:
     m = np.fmod(x, y)
     m = np.where((m != 0) & ((y < 0) != (m < 0)), m + y, m)
     quotient = (x - np.fmod(x, y)) / y
-    quotient = np.where((np.fmod(x, y) != 0) & ((y < 0) != (np.fmod(x, y) < 0)), quotient - 1, quotient)
+    quotient = np.where(
+        (np.fmod(x, y) != 0) & ((y < 0) != (np.fmod(x, y) < 0)), quotient - 1, quotient
+    )
     rounded = np.floor(quotient)
     rounded = np.where(quotient - rounded > 0.5, rounded + 1, rounded)
     rounded = np.where(quotient == 0, np.copysign(x.dtype.type(0), x / y), rounded)
@@ -196,9 +198,12 @@ def _matmul(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
 def _taps(kernel: Sequence[int], attrs: Attrs, sizes: Sequence[int]) -> Any:
     """(tap, window) pairs: where each kernel position reads in a padded input."""
     for tap in itertools.product(*(range(k) for k in kernel)):
-        yield tap, tuple(
-            slice(t * d, t * d + s * (n - 1) + 1, s)
-            for t, d, s, n in zip(tap, attrs["dilation"], attrs["stride"], sizes, strict=True)
+        yield (
+            tap,
+            tuple(
+                slice(t * d, t * d + s * (n - 1) + 1, s)
+                for t, d, s, n in zip(tap, attrs["dilation"], attrs["stride"], sizes, strict=True)
+            ),
         )
 
 
@@ -253,7 +258,10 @@ def _window_reduce(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
     largest = attrs["mode"] == "max"
     lowest = (-np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min) if largest else 0
     sizes = outs[0].shape[2:]
-    spare = [k * d + s for k, d, s in zip(attrs["kernel"], attrs["dilation"], attrs["stride"], strict=True)]
+    spare = [
+        k * d + s
+        for k, d, s in zip(attrs["kernel"], attrs["dilation"], attrs["stride"], strict=True)
+    ]
     pads = [(0, 0), (0, 0)] + [(p, p + e) for p, e in zip(attrs["padding"], spare, strict=True)]
     padded = np.pad(x, pads, constant_values=lowest)
     inside = np.pad(np.ones(x.shape, bool), pads)
@@ -326,7 +334,9 @@ def _philox(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
     counter = np.arange(blocks, dtype=np.uint64) + np.uint64(attrs["offset"] & 0xFFFFFFFFFFFFFFFF)
     key = attrs["key"] & 0xFFFFFFFFFFFFFFFF
     zero = np.zeros(blocks, np.uint64)
-    words = philox4x32((counter & _LOW, counter >> _SHIFT, zero, zero), (key & 0xFFFFFFFF, key >> 32))
+    words = philox4x32(
+        (counter & _LOW, counter >> _SHIFT, zero, zero), (key & 0xFFFFFFFF, key >> 32)
+    )
     outs[0][...] = words.reshape(-1)[:n].astype(np.uint32).view(np.int32)
 
 

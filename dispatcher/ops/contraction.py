@@ -204,7 +204,9 @@ convolution = op(
 )  # fmt: skip
 
 
-def _output_padding(size: Shape, g: Any, w: Any, stride: Shape, padding: Shape, dilation: Shape) -> Shape:
+def _output_padding(
+    size: Shape, g: Any, w: Any, stride: Shape, padding: Shape, dilation: Shape
+) -> Shape:
     """What a transposed convolution lacks to reach ``size`` again."""
     return tuple(
         size[2 + d]
@@ -250,7 +252,13 @@ def _weight_by_conv(
         return cat(
             [
                 conv_bwd_weight(
-                    narrow(g, 1, i * o, o), narrow(x, 1, i * c, c), part, stride, padding, dilation, 1
+                    narrow(g, 1, i * o, o),
+                    narrow(x, 1, i * c, c),
+                    part,
+                    stride,
+                    padding,
+                    dilation,
+                    1,
                 )
                 for i in range(groups)
             ],

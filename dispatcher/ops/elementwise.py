@@ -7,21 +7,30 @@ from typing import Any
 from halon.dispatcher.op import op
 from halon.dispatcher.ops.creation import full
 from halon.dispatcher.ops.families import (
-    tensor_pairs,
     binary,
     comparison,
     floating_unary,
+    tensor_pairs,
     truth,
     unary,
 )
-from halon.dispatcher.promote import Types, floating, logical, no_bool, promote, select
+from halon.dispatcher.promote import (
+    Types,
+    bool_as_int64,
+    floating,
+    logical,
+    no_bool,
+    promote,
+    select,
+)
 from halon.dispatcher.structures import TensorBase
 from halon.hal import dtypes as dt
 
 add = binary("add", "input + other", "Elementwise sum with broadcasting.",
              lambda g, out, a, b: (g, g))  # fmt: skip
 sub = binary("sub", "input - other", "Elementwise difference with broadcasting.",
-             lambda g, out, a, b: (g, -g), dtype=no_bool("sub", "use ^ or logical_xor"))  # fmt: skip
+             lambda g, out, a, b: (g, -g),
+             dtype=no_bool("sub", "use ^ or logical_xor"))  # fmt: skip
 mul = binary("mul", "input * other", "Elementwise product with broadcasting.",
              lambda g, out, a, b: (g * b, g * a))  # fmt: skip
 div = binary("div", "input / other", "Elementwise true quotient; integers become floating.",
@@ -31,10 +40,12 @@ floor_divide = binary("floor_divide", "input // other",
 remainder = binary("remainder", "input % other",
                    "Remainder with the divisor's sign, as Python's ``%``.",
                    lambda g, out, a, b: (g, -g * floor_divide(a, b)))  # fmt: skip
-maximum = binary("maximum", "max(input, other)", "The larger value; NaN wins.", None,
-                 samples=tensor_pairs)
-minimum = binary("minimum", "min(input, other)", "The smaller value; NaN wins.", None,
-                 samples=tensor_pairs)
+maximum = binary(
+    "maximum", "max(input, other)", "The larger value; NaN wins.", None, samples=tensor_pairs
+)
+minimum = binary(
+    "minimum", "min(input, other)", "The smaller value; NaN wins.", None, samples=tensor_pairs
+)
 pow = binary("pow", "input ** other", "Elementwise power.", None)
 
 
@@ -93,7 +104,7 @@ sign = unary("sign", "where(input > 0, 1, where(input < 0, -1, 0))",
              "-1, 0 or 1 by sign; 0 for NaN.", lambda g, out, x: zeros_like(x))  # fmt: skip
 square = unary("square", "input * input", "Elementwise square; of bool in int64.",
                lambda g, out, x: g * (x * 2),
-               dtype=lambda x: Types((dt.int64,), dt.int64) if x.dtype is dt.bool_ else promote(x))  # fmt: skip
+               dtype=bool_as_int64)  # fmt: skip
 exp = floating_unary("exp", "exp(input)", "Elementwise exponential.", lambda g, out, x: g * out)
 log = floating_unary("log", "log(input)", "Natural logarithm.", lambda g, out, x: g / x)
 log1p = floating_unary("log1p", "log1p(input)", "log(1 + input), exact near 0.",
@@ -125,7 +136,8 @@ relu_backward = op(
     samples=lambda t: [(t(3, 4), t(3, 4))],
 )  # fmt: skip
 isnan = unary("isnan", "input != input", "Whether elements are NaN.", None,
-              dtype=lambda x: Types((x.dtype,), dt.bool_), methods=("function", "method"))  # fmt: skip
+              dtype=lambda x: Types((x.dtype,), dt.bool_),
+              methods=("function", "method"))  # fmt: skip
 
 where = op(
     "where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor",

@@ -57,7 +57,8 @@ def _scatter_shape(input: Meta, dim: int, index: Meta, src: Meta) -> Shape:
     d = wrap_dim(dim, input.ndim)
     if index.ndim != input.ndim or src.ndim != input.ndim:
         raise RuntimeError(
-            f"scatter: index, src and input must have as many dimensions, got {input}, {index}, {src}"
+            "scatter: index, src and input must have as many dimensions, got "
+            f"{input}, {index}, {src}"
         )
     for i, (n, m, s) in enumerate(zip(index.shape, input.shape, src.shape, strict=True)):
         if n > s or (i != d and n > m):
@@ -71,7 +72,9 @@ def _scatter_shape(input: Meta, dim: int, index: Meta, src: Meta) -> Shape:
 
 def _scatter_dtype(input: Meta, dim: int, index: Meta, src: Meta) -> dt.DType:
     if input.dtype is not src.dtype:
-        raise RuntimeError(f"scatter(): Expected self.dtype to be equal to src.dtype: {input}, {src}")
+        raise RuntimeError(
+            f"scatter(): Expected self.dtype to be equal to src.dtype: {input}, {src}"
+        )
     return input.dtype
 
 

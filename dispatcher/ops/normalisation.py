@@ -93,7 +93,7 @@ def _batch_norm(x: Any, weight: Any, bias: Any, eps: Any) -> Any:
 
 
 def _batch_norm_grad(g: Any, out: Any, x: Any, weight: Any, bias: Any, eps: Any) -> Any:
-    """Ioffe and Szegedy, arXiv:1502.03167, section 3, gathered per channel: dx = a g + b normal + c.
+    """Ioffe and Szegedy, arXiv:1502.03167, section 3, per channel: dx = a g + b normal + c.
 
     The statistics are outputs, so second derivatives flow through them too.
     """

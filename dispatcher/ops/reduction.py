@@ -120,6 +120,7 @@ all_of = op(
     samples=lambda t: [(t(3, 4) > 0, 1)],
 )  # fmt: skip
 
+
 def _as_truth(result: Any, x: Any) -> Any:
     """torch answers uint8 for uint8, bool otherwise."""
     return cast(result, dt.uint8) if x.meta.dtype is dt.uint8 else result
@@ -128,13 +129,15 @@ def _as_truth(result: Any, x: Any) -> Any:
 any = op(
     "any(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
     doc="Whether any element over ``dim`` is non-zero.",
-    decompose=lambda x, dim, keepdim: _as_truth(any_of(ne(x, 0), dim, keepdim), x), grad=None, samples=_samples,
+    decompose=lambda x, dim, keepdim: _as_truth(any_of(ne(x, 0), dim, keepdim), x),
+    grad=None, samples=_samples,
 )  # fmt: skip
 
 all = op(
     "all(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
     doc="Whether all elements over ``dim`` are non-zero.",
-    decompose=lambda x, dim, keepdim: _as_truth(all_of(ne(x, 0), dim, keepdim), x), grad=None, samples=_samples,
+    decompose=lambda x, dim, keepdim: _as_truth(all_of(ne(x, 0), dim, keepdim), x),
+    grad=None, samples=_samples,
 )  # fmt: skip
 
 

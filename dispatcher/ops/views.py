@@ -166,7 +166,11 @@ def _select(input: Any, dim: int, index: int) -> Seen:
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for dimension {d} with size {n}")
     offset = (index % n) * input.strides[d] * input.dtype.itemsize
-    return input.shape[:d] + input.shape[d + 1 :], input.strides[:d] + input.strides[d + 1 :], offset
+    return (
+        input.shape[:d] + input.shape[d + 1 :],
+        input.strides[:d] + input.strides[d + 1 :],
+        offset,
+    )
 
 
 def _select_grad(g: Any, out: Any, x: Any, dim: int, index: int) -> Any:
@@ -203,7 +207,11 @@ narrow = op(
 def _unsqueeze(input: Any, dim: int) -> Seen:
     d = wrap_dim(dim, input.ndim + 1)
     step = input.shape[d] * input.strides[d] if d < input.ndim else 1
-    return (*input.shape[:d], 1, *input.shape[d:]), (*input.strides[:d], step, *input.strides[d:]), 0
+    return (
+        (*input.shape[:d], 1, *input.shape[d:]),
+        (*input.strides[:d], step, *input.strides[d:]),
+        0,
+    )
 
 
 unsqueeze = op(

@@ -6,8 +6,8 @@
  * preprocessor lines, so that a declaration is written once.
  *
  * Every kernel is a structure that begins with its run function. The arguments of a launch are
- * 8-byte words: the addresses of the inputs, of the outputs, then the scalars (an int64 for bool and
- * integer dtypes, a double for floating ones). Strides are bytes unless a name says elements. */
+ * 8-byte words: the addresses of the inputs, of the outputs, then the scalars (an int64 for bool
+ * and integer dtypes, a double for floating ones). Strides are bytes unless a name says elements. */
 
 typedef struct hl_kernel hl_kernel;
 typedef int (*hl_run_fn)(const hl_kernel *self, const int64_t *args);
@@ -76,7 +76,7 @@ typedef struct {
     int64_t fold; /* by_rows: so many rows of the innermost reduced dimension are one long row */
 } hl_reduce;
 
-/* -- making and moving elements ------------------------------------------------------------------ */
+/* -- making and moving elements ---------------------------------------------------------------- */
 typedef struct {
     hl_kernel base;
     int32_t dtype;

@@ -20,7 +20,7 @@ static int run_matmul(const hl_kernel *self, const int64_t *args) {
     return status;
 }
 
-/* -- convolution: columns of the input (im2col), then matrix products ------------------------------ */
+/* -- convolution: columns of the input (im2col), then matrix products -------------------------- */
 static int64_t volume(const int64_t *n) { return n[0] * n[1] * n[2]; }
 
 static void add_elements(int dtype, char *d, const char *s, int64_t n, int64_t step) {
@@ -125,7 +125,7 @@ static int run_conv(const hl_kernel *self, const int64_t *args) {
     return status;
 }
 
-/* -- several kernels as one --------------------------------------------------------------------- */
+/* -- several kernels as one -------------------------------------------------------------------- */
 enum { MAX_TEMPS = 8 };
 
 static int run_steps(const hl_sequence *k, const int64_t *args, char **temp) {

@@ -112,7 +112,8 @@ static int next_box(const machine *m, int64_t *start, int64_t *n) {
         int64_t back = start[d];
         start[d] += k->box[d];
         if (start[d] < k->shape[d]) {
-            for (int i = 0; i < k->n_operands; i++) m->at[i] += k->operands[i].stride[d] * k->box[d];
+            for (int i = 0; i < k->n_operands; i++)
+                m->at[i] += k->operands[i].stride[d] * k->box[d];
             int64_t left = k->shape[d] - start[d];
             n[d] = left < k->box[d] ? left : k->box[d];
             return 1;

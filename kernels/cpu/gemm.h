@@ -1,6 +1,7 @@
 #pragma once
-/* Blocked matrix products after Goto and van de Geijn, ACM TOMS 34(3), 2008: panels of both operands
- * are packed, which also takes any strides, and a register tile of MR x NR runs over them. */
+/* Blocked matrix products after Goto and van de Geijn, ACM TOMS 34(3), 2008: panels of both
+ * operands are packed, which also takes any strides, and a register tile of MR x NR runs over
+ * them. */
 #include "isa_targets.h"
 #include "tile.h"
 #ifdef __FMA__

@@ -34,7 +34,8 @@ static int run_iota(const hl_kernel *self, const int64_t *args) {
     return HL_OK;
 }
 
-/* Philox4x32-10: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3, SC11. */
+/* Philox4x32-10: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3,
+ * SC11. */
 static void philox(uint64_t counter, uint64_t key, uint32_t w[4]) {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     w[0] = (uint32_t)counter;

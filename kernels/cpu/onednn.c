@@ -1,5 +1,5 @@
-/* Matrix products and convolutions by oneDNN 3, opened at run time: halon builds without its headers,
- * so the few declarations it needs are here (oneDNN C API, dnnl.h of 3.2). */
+/* Matrix products and convolutions by oneDNN 3, opened at run time: halon builds without its
+ * headers, so the few declarations it needs are here (oneDNN C API, dnnl.h of 3.2). */
 #define _GNU_SOURCE
 #include "tile.h"
 #include <dlfcn.h>
@@ -16,8 +16,8 @@ typedef struct {
 
 enum { CPU = 1, F32 = 3, STREAM_DEFAULT = 1, SCRATCHPAD_USER = 1, TAG_ANY = 1 };
 enum { FORWARD = 64, CONV_DIRECT = 1 };
-enum { QUERY_SRC = 129, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST, QUERY_DIFF_DST };
-enum { QUERY_SCRATCHPAD = 136 };
+enum { QUERY_SRC = 129, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST };
+enum { QUERY_DIFF_DST = 134, QUERY_SCRATCHPAD = 136 };
 enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33, ARG_SCRATCHPAD = 80, ARG_DIFF_SRC = 129 };
 enum { ARG_DIFF_DST = 145, ARG_DIFF_WEIGHTS = 161, MAX_DIMS = 12 };
 
@@ -122,7 +122,7 @@ const char *hl_onednn_open(const char *path) {
 
 void hl_onednn_threads(int count) { threads = count; }
 
-/* -- scratch memory of a thread, kept between calls ---------------------------------------------- */
+/* -- scratch memory of a thread, kept between calls -------------------------------------------- */
 typedef struct {
     void *data;
     size_t size;
@@ -155,7 +155,7 @@ static void *arena_of(size_t need) {
     return a->data;
 }
 
-/* -- one primitive with reorders around it --------------------------------------------------------- */
+/* -- one primitive with reorders around it ----------------------------------------------------- */
 typedef struct {
     int arg, launch_arg, is_output;
     object user, inner; /* descriptors; inner is owned by the primitive descriptor */
@@ -187,7 +187,8 @@ static int make_reorder(operand *o, library_kernel *k) {
 }
 
 static int run_reorder(const operand *o, object user, object inner) {
-    exec_arg args[2] = {{ARG_SRC, o->is_output ? inner : user}, {ARG_DST, o->is_output ? user : inner}};
+    object from = o->is_output ? inner : user, to = o->is_output ? user : inner;
+    exec_arg args[2] = {{ARG_SRC, from}, {ARG_DST, to}};
     return dnnl.execute(o->reorder, stream, 2, args);
 }
 
@@ -268,8 +269,8 @@ static void set_operand(library_kernel *k, int i, int arg, int launch_arg, int i
     k->operands[i] = (operand){.arg = arg, .launch_arg = launch_arg, .is_output = is_output};
 }
 
-/* dims are those of c with the contracted extent appended; strides in elements, one per dimension of
- * each operand. A stride of 0 in the batch is a broadcast dimension of extent 1. */
+/* dims are those of c with the contracted extent appended; strides in elements, one per dimension
+ * of each operand. A stride of 0 in the batch is a broadcast dimension of extent 1. */
 void *hl_onednn_matmul(int ndim, const int64_t *dims, const int64_t *a, const int64_t *b) {
     static const int query[3] = {QUERY_SRC, QUERY_WEIGHTS, QUERY_DST};
     int64_t a_dims[MAX_DIMS], b_dims[MAX_DIMS], c[MAX_DIMS], size = 1;
@@ -292,7 +293,7 @@ void *hl_onednn_matmul(int ndim, const int64_t *dims, const int64_t *a, const in
     return finish(k, status, query);
 }
 
-/* -- convolution --------------------------------------------------------------------------------- */
+/* -- convolution ------------------------------------------------------------------------------- */
 typedef struct {
     int64_t x[5], w[6], y[5], step[3], dilation[3], left[3], right[3];
     int w_ndim;
@@ -332,8 +333,8 @@ static int describe(library_kernel *k, const hl_conv *conv, const conv_dims *d,
                     const object *any) {
     object x = any[0], w = any[1], y = any[2], hint = NULL, *pd = &k->pd;
     int forward = conv->kind == 0;
-    int status = dnnl.conv_forward(forward ? pd : &hint, engine, FORWARD, CONV_DIRECT, x, w, NULL, y,
-                                   d->step, d->dilation, d->left, d->right, attr);
+    int status = dnnl.conv_forward(forward ? pd : &hint, engine, FORWARD, CONV_DIRECT, x, w, NULL,
+                                   y, d->step, d->dilation, d->left, d->right, attr);
     if (conv->kind == 1 && !status)
         status = dnnl.conv_data(pd, engine, CONV_DIRECT, x, w, y, d->step, d->dilation, d->left,
                                 d->right, hint, attr);

@@ -81,7 +81,7 @@ static inline uint16_t hl_f64_to_f16(double x) {
     return hl_f32_to_f16(hl_f32_bits(bits));
 }
 
-/* -- floating point ------------------------------------------------------------------------------ */
+/* -- floating point ---------------------------------------------------------------------------- */
 #define T float
 #define S f32
 #define F(name) name##f

@@ -49,7 +49,8 @@ typedef struct {
 #define PUT(x) (x)
 #include "window.inc"
 
-typedef void (*window_fn)(const hl_window *, const char *, const span *, void *, int64_t *, int64_t);
+typedef void (*window_fn)(const hl_window *, const char *, const span *, void *, int64_t *,
+                          int64_t);
 
 static const window_fn window_of[] = {
     [HL_U8] = window_one_u8,   [HL_I32] = window_one_i32, [HL_I64] = window_one_i64,

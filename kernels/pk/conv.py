@@ -13,7 +13,14 @@ from typing import Any, Final
 from halon.hal.errors import Declined
 from halon.hal.op_desc import OpSpec
 from halon.kernels.pk.launch import (
-    Grid, Launch, Step, Target, ceil_div, launch, require_f64, round_up,
+    Grid,
+    Launch,
+    Step,
+    Target,
+    ceil_div,
+    launch,
+    require_f64,
+    round_up,
 )  # fmt: skip
 from halon.kernels.pk.text import assemble, literal, read
 from halon.kernels.pk.types import Types

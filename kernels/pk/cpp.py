@@ -20,7 +20,7 @@ import numpy as np
 
 from halon.hal.config import config
 from halon.hal.errors import CompileError
-from halon.kernels.pk.launch import FLAG, SCRATCH, SCALAR_CTYPE, Launch, Step
+from halon.kernels.pk.launch import FLAG, SCALAR_CTYPE, SCRATCH, Launch, Step
 from halon.kernels.pk.scalars import CONVERT
 from halon.kernels.pk.text import read
 
@@ -44,7 +44,10 @@ def run(
     scratch = [np.full(max(n, 1), 0xEF, np.uint8) for n in launch.scratch]
     for step in launch.steps:
         same = step.unless_same
-        if same and (addresses[same[0]], offsets[same[0]]) == (addresses[same[1]], offsets[same[1]]):
+        if same and (addresses[same[0]], offsets[same[0]]) == (
+            addresses[same[1]],
+            offsets[same[1]],
+        ):
             continue
         arguments: list[Any] = []
         for operand in step.operands:

@@ -9,7 +9,14 @@ from halon.hal.op_desc import OpSpec
 from halon.kernels.loops import coalesce
 from halon.kernels.pk.expr import scalar_dtypes, statements
 from halon.kernels.pk.launch import (
-    Launch, Step, Target, ceil_div, decode, launch, require_f64, signature,
+    Launch,
+    Step,
+    Target,
+    ceil_div,
+    decode,
+    launch,
+    require_f64,
+    signature,
 )  # fmt: skip
 from halon.kernels.pk.text import CTYPE, assemble, cast
 from halon.kernels.tree import Node

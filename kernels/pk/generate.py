@@ -6,7 +6,14 @@ from functools import lru_cache
 
 from halon.hal.op_desc import OpSpec
 from halon.kernels.pk.launch import (
-    Launch, Step, Target, ceil_div, launch, require_f64, round_up, signature,
+    Launch,
+    Step,
+    Target,
+    ceil_div,
+    launch,
+    require_f64,
+    round_up,
+    signature,
 )  # fmt: skip
 from halon.kernels.pk.text import CTYPE, assemble, cast, read
 

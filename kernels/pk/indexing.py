@@ -15,7 +15,16 @@ from halon.hal.op_desc import OpSpec, TensorSpec
 from halon.kernels.loops import coalesce
 from halon.kernels.pk import elementwise
 from halon.kernels.pk.launch import (
-    FLAG, Launch, Step, Target, ceil_div, decode, launch, require_f64, round_up, signature,
+    FLAG,
+    Launch,
+    Step,
+    Target,
+    ceil_div,
+    decode,
+    launch,
+    require_f64,
+    round_up,
+    signature,
 )  # fmt: skip
 from halon.kernels.pk.text import CTYPE, ITEMSIZE, assemble, cast, read
 from halon.kernels.tree import Input

@@ -15,7 +15,14 @@ from halon.hal.errors import Declined
 from halon.hal.op_desc import OpSpec
 from halon.kernels.loops import coalesce
 from halon.kernels.pk.launch import (
-    SCRATCH, Launch, Step, Target, ceil_div, launch, require_f64, round_up,
+    SCRATCH,
+    Launch,
+    Step,
+    Target,
+    ceil_div,
+    launch,
+    require_f64,
+    round_up,
 )  # fmt: skip
 from halon.kernels.pk.text import FLOATS, ITEMSIZE, assemble, read
 from halon.kernels.pk.types import Types
@@ -78,7 +85,12 @@ def build(spec: OpSpec, target: Target) -> Launch:
     if not target.cpu:
         return launch(spec, [tiled(problem, types)])
     panels = ceil_div(problem.n, panel_width(types, target))
-    count = (1 if problem.b_is_shared else problem.batch) * panels * problem.k * panel_width(types, target)
+    count = (
+        (1 if problem.b_is_shared else problem.batch)
+        * panels
+        * problem.k
+        * panel_width(types, target)
+    )
     steps = [
         pack(problem, types, target, 1, SCRATCH), vector(problem, types, target, 0, SCRATCH, 2)
     ]  # fmt: skip

@@ -60,7 +60,9 @@ def why_missing() -> str:
     return ""
 
 
-def _text(size_of: ctypes._NamedFuncPointer, copy: ctypes._NamedFuncPointer, program: ctypes.c_void_p) -> str:
+def _text(
+    size_of: ctypes._NamedFuncPointer, copy: ctypes._NamedFuncPointer, program: ctypes.c_void_p
+) -> str:
     size = ctypes.c_size_t()
     _check(size_of(program, ctypes.byref(size)))
     buffer = ctypes.create_string_buffer(size.value)

@@ -17,7 +17,15 @@ from typing import Final
 from halon.hal.op_desc import OpSpec
 from halon.kernels.loops import coalesce
 from halon.kernels.pk.launch import (
-    SCRATCH, Launch, Step, Target, ceil_div, decode, launch, require_f64, signature,
+    SCRATCH,
+    Launch,
+    Step,
+    Target,
+    ceil_div,
+    decode,
+    launch,
+    require_f64,
+    signature,
 )  # fmt: skip
 from halon.kernels.pk.text import CTYPE, ITEMSIZE, accumulator, assemble, cast, literal
 
@@ -74,9 +82,7 @@ def build(spec: OpSpec, target: Target) -> Launch:
     partial = replace(form, result=form.acc, partial=form.arg)
     values, pairs = (SCRATCH, SCRATCH - 1)[: 1 + form.arg], form.arg
     second = _Nest((nest.outs,), (splits,), (splits,), (1,))
-    final = replace(
-        form, source=form.acc, kept=1, reduced=1, unit=True, kernel="item", pairs=pairs
-    )
+    final = replace(form, source=form.acc, kept=1, reduced=1, unit=True, kernel="item", pairs=pairs)
     scratch = [nest.outs * splits * ITEMSIZE[form.acc]] + [nest.outs * splits * 8] * pairs
     steps = [
         _step(partial, nest, splits, (0,), values, target),
@@ -100,9 +106,7 @@ def _nest(spec: OpSpec) -> _Nest:
     )
     if not spec.op.startswith("arg"):  # any order will do: the shortest stride innermost
         gone.sort(key=lambda d: -x.strides[d])
-    reduced, reduced_strides = coalesce(
-        [x.shape[d] for d in gone], [[x.strides[d] for d in gone]]
-    )
+    reduced, reduced_strides = coalesce([x.shape[d] for d in gone], [[x.strides[d] for d in gone]])
     return _Nest(kept_shape, kept_strides[0], reduced, reduced_strides[0])
 
 
@@ -117,9 +121,7 @@ def _form(spec: OpSpec, nest: _Nest, target: Target) -> _Form:
     narrow = nest.outs < 64 * target.units
     group = not target.cpu and (narrow or (unit and nest.count >= 64))
     kernel = "group" if group else "item"
-    return _Form(
-        spec.op, source, acc, result, len(nest.kept), len(nest.reduced), unit, kernel
-    )
+    return _Form(spec.op, source, acc, result, len(nest.kept), len(nest.reduced), unit, kernel)
 
 
 def _splits(nest: _Nest, form: _Form, target: Target) -> int:
@@ -296,10 +298,10 @@ def _folding(form: _Form, lanes: bool, step: str) -> tuple[str, str, str]:
             }}"""
         return start, loop, "fold(&total, &lost, part);"
     every = f"for (i32 j = 0; j < {_LANES}; j++)"
-    fold = f"{{ {t} part = INIT; {every} part = combine(part, lane[j]); fold(&total, &lost, part); }}"
-    start = (
-        f"{t} lane[{_LANES}], total = INIT, lost = 0; i64 held = 0; {every} lane[j] = INIT;"
+    fold = (
+        f"{{ {t} part = INIT; {every} part = combine(part, lane[j]); fold(&total, &lost, part); }}"
     )
+    start = f"{t} lane[{_LANES}], total = INIT, lost = 0; i64 held = 0; {every} lane[j] = INIT;"
     loop = f"""i64 k = 0;
             for (; k + {_LANES} <= run; k += {_LANES}) {{
                 UNROLL
@@ -318,9 +320,7 @@ def _group(form: _Form) -> str:
     base = f"i64 base = start + ({index}) * {step};"
     if len(names) > 1:
         outer = names[:-1]
-        base += (
-            f" {{ {decode(f'r / {names[-1]}', outer, {'base': [f't{n}' for n in outer]})} }}"
-        )
+        base += f" {{ {decode(f'r / {names[-1]}', outer, {'base': [f't{n}' for n in outer]})} }}"
     if form.arg:
         start = f"{t} best = 0; i64 best_index = -1;"
         take = (

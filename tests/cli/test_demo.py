@@ -33,7 +33,7 @@ def test_one_epoch_on_the_host_writes_everything(out, capsys):
     assert HOST in text
     results = json.loads((out / "results.json").read_text())
     (row,) = results["devices"]
-    assert row["accuracy"] > 0.5
+    assert row["accuracy"] > 0.85
     assert row["images_per_second"] > 0
     assert row["ms_per_step"] > 0
     assert row["fallback_share"] == 0.0
@@ -44,9 +44,13 @@ def test_one_epoch_on_the_host_writes_everything(out, capsys):
 
 
 def test_every_device_here_predicts_the_same_from_the_first_ones_weights(out):
-    assert run(out, "--epochs", "1") == 0
+    # one of each driver: a second OpenCL platform would compile everything again
+    first: dict[str, str] = {}
+    for name in registry.available():
+        first.setdefault(name.partition(":")[0], name)
+    names = list(first.values())
+    assert run(out, "--devices", ",".join(names), "--epochs", "1") == 0
     results = json.loads((out / "results.json").read_text())
-    names = registry.available()
     assert [row["device"] for row in results["devices"]] == names
     assert [row["device"] for row in results["agreement"]] == names[1:]
     assert all(row["equal"] == row["total"] == 359 for row in results["agreement"])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
-import sys
-import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,10 +15,10 @@ from halon.devices.opencl.driver import OpenCLDevice, OpenCLDriver
 from halon.devices.rows import find_row
 from halon.hal.dtypes import SHORT, from_numpy
 from halon.hal.errors import (
-    CompileError, DeviceLost, HalInvalidArgument, IndexOutOfRange, OutOfMemoryError,
+    IndexOutOfRange,
 )  # fmt: skip
 from halon.hal.op_desc import OpSpec, TensorSpec
-from halon.hal.properties import MemKind, layout_of
+from halon.hal.properties import layout_of
 from halon.kernels.pk.launch import Target
 from halon.kernels.scalar_ops import SCALAR_OPS
 from halon.kernels.tree import Apply, Const, Input, Scalar
@@ -50,7 +47,11 @@ class Runner:
             host = np.ascontiguousarray(data)
             self.device.h2d(handle, offset, memoryview(host.view(np.uint8)))
         dtype = from_numpy(array.dtype).short
-        return handle, offset, TensorSpec(dtype, array.shape, strides, layout_of(array.shape, strides))
+        return (
+            handle,
+            offset,
+            TensorSpec(dtype, array.shape, strides, layout_of(array.shape, strides)),
+        )
 
     def __call__(
         self, op: str, ins: list[np.ndarray], outs: list[tuple[str, tuple[int, ...]]],
@@ -175,9 +176,7 @@ def int_reference(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         "shr": lambda x, y: x >> y if 0 <= y < bits else (-1 if x < 0 else 0),
     }  # fmt: skip
     f = functions[op]
-    return np.array(
-        [wrap(f(int(x), int(y))) for x, y in zip(a, b, strict=True)], a.dtype
-    )
+    return np.array([wrap(f(int(x), int(y))) for x, y in zip(a, b, strict=True)], a.dtype)
 
 
 UNARY = {
@@ -236,7 +235,8 @@ def test_binary_float(run: Runner, op: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", INTS)
 @pytest.mark.parametrize(
-    "op", ["add", "sub", "mul", "idiv", "mod", "max", "min", "pow", "and", "or", "xor", "shl", "shr"]
+    "op",
+    ["add", "sub", "mul", "idiv", "mod", "max", "min", "pow", "and", "or", "xor", "shl", "shr"],
 )
 def test_binary_int(run: Runner, op: str, dtype: str) -> None:
     a, b = values(dtype, (300,)), values(dtype, (300,), 1)
@@ -380,7 +380,9 @@ def reduced(run: Runner, op: str, a: np.ndarray, axes: tuple[int, ...]) -> None:
     dtype = from_numpy(a.dtype).short
     if op.startswith("arg") and len(axes) not in (1, a.ndim):
         return
-    result = "i64" if op.startswith("arg") or (op in ("sum", "prod") and dtype not in FLOATS) else dtype
+    result = (
+        "i64" if op.startswith("arg") or (op in ("sum", "prod") and dtype not in FLOATS) else dtype
+    )
     shape = tuple(n for d, n in enumerate(a.shape) if d not in axes)
     with np.errstate(all="ignore"):
         expected = reduce_reference(op, a, axes)
@@ -525,7 +527,10 @@ def test_max_window_with_indices(either: Runner, dtype: str) -> None:
         wide(x).double(), (3, 2), (2, 1), (1, 1), (2, 1), return_indices=True
     )
     got, at = either(
-        "window_reduce", [x], [(dtype, tuple(expected.shape)), ("i64", tuple(indices.shape))], **attrs
+        "window_reduce",
+        [x],
+        [(dtype, tuple(expected.shape)), ("i64", tuple(indices.shape))],
+        **attrs,
     )
     same(got, expected.numpy().astype(x.dtype))
     same(at, indices.numpy())
@@ -575,7 +580,9 @@ def test_gather(either: Runner, dtype: str, dim: int) -> None:
 def test_gather_reads_rows_through_a_broadcast_index(either: Runner) -> None:
     table = values("f32", (1000, 40), special=False)
     rows = np.random.default_rng(0).integers(0, 1000, (300, 1))
-    (got,) = either("gather", [table, np.broadcast_to(rows, (300, 40))], [("f32", (300, 40))], dim=0)
+    (got,) = either(
+        "gather", [table, np.broadcast_to(rows, (300, 40))], [("f32", (300, 40))], dim=0
+    )
     same(got, table[rows[:, 0]])
 
 

@@ -1,5 +1,6 @@
 """Every record against torch: values, dtypes, strides and errors from the record's own samples."""
 
+# ruff: noqa: E501  (the table of torch spellings reads best one per line)
 from __future__ import annotations
 
 from typing import Any
@@ -18,8 +19,19 @@ INTEGERS = ("bool", "uint8", "int32", "int64")
 DTYPES = ("bool", "uint8", "int32", "int64", "float16", "float32", "float64")
 
 
-def _conv(x: Any, w: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int) -> Any:
-    return torch.convolution(x, w, None, stride, padding, dilation, transposed, output_padding, groups)
+def _conv(
+    x: Any,
+    w: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Any:
+    return torch.convolution(
+        x, w, None, stride, padding, dilation, transposed, output_padding, groups
+    )
 
 
 def _batch_norm(x: Any, w: Any, b: Any, eps: float) -> Any:
@@ -74,7 +86,11 @@ def reference(op: Op) -> Any:
     return TORCH.get(op.name) or getattr(torch, op.name, None) or getattr(F, op.name)
 
 
-SAMPLED = [op for op in OPS.values() if op.samples is not None and op.samples(Maker(torch.from_numpy, np.dtype("f4")))]
+SAMPLED = [
+    op
+    for op in OPS.values()
+    if op.samples is not None and op.samples(Maker(torch.from_numpy, np.dtype("f4")))
+]
 
 
 def samples(op: Op, convert: Any, dtype: str, special: bool = False) -> list[tuple[Any, ...]]:
@@ -117,7 +133,7 @@ def check(op: Op, actual: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("op", [o for o in SAMPLED if o.expr is not None], ids=lambda op: op.name)
-@pytest.mark.parametrize("dtype", ("float16", "float32", "float64"))
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_special_values_agree_with_torch(op: Op, dtype: str, device: str) -> None:
     def on_device(a: np.ndarray) -> halon.Tensor:
         return halon.tensor(a, device=device)
@@ -192,8 +208,12 @@ def test_gradients_agree_between_devices(op: Op, device: str) -> None:
             out = f(*leaves)
             if not out.requires_grad:
                 return
-            weights = halon.tensor(np.linspace(0.5, 1.5, out.numel()).reshape(out.shape), dtype=out.dtype)
-            found = halon.autograd.grad(out, leaves, weights.to(device=out.device), allow_unused=True)
+            weights = halon.tensor(
+                np.linspace(0.5, 1.5, out.numel()).reshape(out.shape), dtype=out.dtype
+            )
+            found = halon.autograd.grad(
+                out, leaves, weights.to(device=out.device), allow_unused=True
+            )
             grads.append(found)
         for a, b in zip(*grads, strict=True):
             assert (a is None) == (b is None)
