@@ -85,6 +85,7 @@ def plot_losses(results: Sequence[Training], path: Path) -> None:
         )
     axes.set(xlabel="epoch", ylabel="mean training loss", yscale="log")
     axes.set_title("Handwritten digits: one program, every device")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(visible=True, which="both", alpha=0.3)
     if axes.lines:
         axes.legend()

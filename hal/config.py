@@ -2,10 +2,10 @@
 
 | variable | meaning | default |
 | --- | --- | --- |
-| ``HALON_CACHE_DIR`` | compiled programs and driver registration files | ``$XDG_CACHE_HOME/halon`` |
+| ``HALON_CACHE_DIR`` | compiled programs, driver registration | ``$XDG_CACHE_HOME/halon`` |
 | ``HALON_DEVICE_PLUGINS`` | ``name=module:Driver,…`` beside the built-ins | none |
 | ``HALON_PREFER`` | ``name=distribution,…`` decides between two plug-ins of one name | none |
-| ``HALON_FALLBACK`` | ``warn``, ``silent``, ``log``, ``error``; ``,summary``: table at exit | ``warn`` |
+| ``HALON_FALLBACK`` | ``warn``, ``silent``, ``log``, ``error``, ``,summary`` at exit | ``warn`` |
 | ``HALON_OPENCL_PLATFORM`` | keeps OpenCL platforms whose name contains it | all |
 | ``HALON_MEMORY_FRACTION`` | cap of each device's caching allocator | 0.25 |
 | ``HALON_LOG`` | ``dispatch,alloc,fallback,compile``: one line per event on stderr | none |

@@ -27,7 +27,7 @@ C_TYPES: Final = {
 #: f16 is a storage type: programs compute it in f32.
 COMPUTED: Final = ("bool", "u8", "i32", "i64", "f32", "f64")
 MOVES: Final = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}
-#: Written by hand in tile_reduce.inc. Over bool, max and min are those of u8.
+#: Written by hand in tile_reduce_typed.h. Over bool, max and min are those of u8.
 REDUCTIONS: Final = (
     *(f"{name}_{t}" for name in ("rsum", "rprod") for t in ("i64", "f32", "f64")),
     *(f"{name}_{t}" for name in ("rmax", "rmin", "argmax", "argmin")
@@ -200,7 +200,7 @@ def make_builder() -> FFI:
         '#include "api.h"',
         sources=sorted(_relative(p) for p in SOURCES.glob("*.c")),
         depends=sorted(
-            _relative(p) for d in (SOURCES, GENERATED) for g in ("*.h", "*.inc") for p in d.glob(g)
+            _relative(p) for d in (SOURCES, GENERATED) for p in d.glob("*.h")
         ),
         include_dirs=[_relative(SOURCES), str(GENERATED)],
         libraries=["m", "dl", "pthread"],

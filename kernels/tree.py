@@ -3,7 +3,8 @@
 Every node carries the short name of its result's dtype, and casts are explicit: an operand stored
 as f16 and computed in f32 reads ``Apply("cast", (Input(0, "f16"),), "f32")``. The operands of an
 arithmetic node all have the node's dtype; those of a comparison share one dtype and the node is
-``bool``; ``where`` takes a bool and two values of the node's dtype. The root has the output's dtype.
+``bool``; ``where`` takes a bool and two values of the node's dtype. The root has the
+output's dtype.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Forms(Derived):
         return functions.extremum(self, dim, keepdim, reduction.amax, reduction.argmax, ew.maximum)
 
     def min(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        """The smallest element; with an int ``dim`` (values, indices); of two tensors ``minimum``."""
+        """The smallest element; with an int ``dim`` (values, indices); of two, ``minimum``."""
         from halon.tensor import functions
 
         return functions.extremum(self, dim, keepdim, reduction.amin, reduction.argmin, ew.minimum)

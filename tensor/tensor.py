@@ -479,10 +479,10 @@ class Tensor(Forms):
 
     # -- copying and pickling ----------------------------------------------------------------------
     @staticmethod
-    def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
-        """A tensor of class ``cls`` sharing ``data``'s memory, without its history."""
+    def _make_subclass(subclass: type, data: Tensor, require_grad: bool = False) -> Any:
+        """A tensor of a subclass sharing ``data``'s memory, without its history."""
         t = hot.wrap((data.storage, data.offset), data.meta)
-        t.__class__ = cls
+        t.__class__ = subclass
         t.wants_grad = require_grad
         return t
 

@@ -7,7 +7,8 @@
  *
  * Every kernel is a structure that begins with its run function. The arguments of a launch are
  * 8-byte words: the addresses of the inputs, of the outputs, then the scalars (an int64 for bool
- * and integer dtypes, a double for floating ones). Strides are bytes unless a name says elements. */
+ * and integer dtypes, a double for floating ones). Strides are bytes unless a name says
+ * elements. */
 
 typedef struct hl_kernel hl_kernel;
 typedef int (*hl_run_fn)(const hl_kernel *self, const int64_t *args);

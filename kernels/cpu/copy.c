@@ -60,22 +60,22 @@ static void transpose_squares(char *d, int64_t d_row, const char *s, int64_t s_c
 
 #define T uint8_t
 #define S 1
-#include "copy.inc"
+#include "copy_typed.h"
 #define T uint16_t
 #define S 2
-#include "copy.inc"
+#include "copy_typed.h"
 #define T uint32_t
 #define S 4
-#include "copy.inc"
+#include "copy_typed.h"
 #define T uint64_t
 #define S 8
-#include "copy.inc"
+#include "copy_typed.h"
 typedef struct {
     uint64_t half[2];
 } hl_wide;
 #define T hl_wide
 #define S 16
-#include "copy.inc"
+#include "copy_typed.h"
 
 void hl_copy_plane(char *d, int64_t d_row, int64_t d_col, const char *s, int64_t s_row,
                    int64_t s_col, int64_t rows, int64_t cols, int itemsize) {

@@ -16,7 +16,7 @@
 #elif defined(__FMA__)
 #define MULTIPLY_ADD(a, b, c) ((gemm_vec_f32)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #endif
-#include "gemm.inc"
+#include "gemm_typed.h"
 
 #define T double
 #define S f64
@@ -28,18 +28,18 @@
 #define MULTIPLY_ADD(a, b, c) \
     ((gemm_vec_f64)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
 #endif
-#include "gemm.inc"
+#include "gemm_typed.h"
 
 /* unsigned arithmetic wraps */
 #define T uint8_t
 #define S u8
 #define ARITH uint8_t
-#include "gemm.inc"
+#include "gemm_typed.h"
 #define T int32_t
 #define S i32
 #define ARITH uint32_t
-#include "gemm.inc"
+#include "gemm_typed.h"
 #define T int64_t
 #define S i64
 #define ARITH uint64_t
-#include "gemm.inc"
+#include "gemm_typed.h"

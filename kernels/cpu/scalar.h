@@ -9,17 +9,17 @@
 #define U uint32_t
 #define S u8
 #define SIGNED 0
-#include "scalar_int.inc"
+#include "scalar_int_typed.h"
 #define T int32_t
 #define U uint32_t
 #define S i32
 #define SIGNED 1
-#include "scalar_int.inc"
+#include "scalar_int_typed.h"
 #define T int64_t
 #define U uint64_t
 #define S i64
 #define SIGNED 1
-#include "scalar_int.inc"
+#include "scalar_int_typed.h"
 
 #ifdef __FMA__
 #define HL_FMA(a, b, c) __builtin_fma(a, b, c)
@@ -85,11 +85,11 @@ static inline uint16_t hl_f64_to_f16(double x) {
 #define T float
 #define S f32
 #define F(name) name##f
-#include "scalar_float.inc"
+#include "scalar_float_typed.h"
 #define T double
 #define S f64
 #define F(name) name
-#include "scalar_float.inc"
+#include "scalar_float_typed.h"
 
 static inline double pk_exp_f64(double x) { return exp(x); }
 static inline double pk_log_f64(double x) { return log(x); }

@@ -7,13 +7,13 @@
 #define IS_NAN(a) 0
 #define EITHER_NAN(a, b) 0
 #define NAN_VALUE 0
-#include "tile_reduce.inc"
+#include "tile_reduce_typed.h"
 #define T int32_t
 #define S i32
 #define IS_NAN(a) 0
 #define EITHER_NAN(a, b) 0
 #define NAN_VALUE 0
-#include "tile_reduce.inc"
+#include "tile_reduce_typed.h"
 #define T int64_t
 #define S i64
 #define SUM_T uint64_t
@@ -21,7 +21,7 @@
 #define IS_NAN(a) 0
 #define EITHER_NAN(a, b) 0
 #define NAN_VALUE 0
-#include "tile_reduce.inc"
+#include "tile_reduce_typed.h"
 #define T float
 #define S f32
 #define SUM_T float
@@ -29,7 +29,7 @@
 #define IS_NAN(a) ((a) != (a))
 #define EITHER_NAN(a, b) __builtin_isunordered(a, b)
 #define NAN_VALUE NAN
-#include "tile_reduce.inc"
+#include "tile_reduce_typed.h"
 #define T double
 #define S f64
 #define SUM_T double
@@ -37,4 +37,4 @@
 #define IS_NAN(a) ((a) != (a))
 #define EITHER_NAN(a, b) __builtin_isunordered(a, b)
 #define NAN_VALUE NAN
-#include "tile_reduce.inc"
+#include "tile_reduce_typed.h"

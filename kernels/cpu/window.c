@@ -12,42 +12,42 @@ typedef struct {
 #define W uint8_t
 #define GET(x) (x)
 #define PUT(x) (x)
-#include "window.inc"
+#include "window_typed.h"
 #define T int32_t
 #define S i32
 #define IS_NAN(v) 0
 #define W int32_t
 #define GET(x) (x)
 #define PUT(x) (x)
-#include "window.inc"
+#include "window_typed.h"
 #define T int64_t
 #define S i64
 #define IS_NAN(v) 0
 #define W int64_t
 #define GET(x) (x)
 #define PUT(x) (x)
-#include "window.inc"
+#include "window_typed.h"
 #define T uint16_t
 #define S f16
 #define IS_NAN(v) ((v) != (v))
 #define W float
 #define GET(x) hl_f16_to_f32(x)
 #define PUT(x) hl_f32_to_f16(x)
-#include "window.inc"
+#include "window_typed.h"
 #define T float
 #define S f32
 #define IS_NAN(v) ((v) != (v))
 #define W float
 #define GET(x) (x)
 #define PUT(x) (x)
-#include "window.inc"
+#include "window_typed.h"
 #define T double
 #define S f64
 #define IS_NAN(v) ((v) != (v))
 #define W double
 #define GET(x) (x)
 #define PUT(x) (x)
-#include "window.inc"
+#include "window_typed.h"
 
 typedef void (*window_fn)(const hl_window *, const char *, const span *, void *, int64_t *,
                           int64_t);

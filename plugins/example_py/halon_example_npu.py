@@ -13,7 +13,8 @@ from halon.hal.properties import DeviceProps
 
 F32 = frozenset({"f32"})
 OPS = {"add": np.add, "mul": np.multiply, "neg": np.negative, "max": np.maximum,
-       "copy": np.positive, "matmul": np.matmul, "fill": lambda out, value: out.fill(value)}  # fmt: skip
+       "copy": np.positive, "matmul": np.matmul,
+       "fill": lambda out, value: out.fill(value)}  # fmt: skip
 
 
 class Npu(Device):
