@@ -2,4 +2,7 @@
 
 from setuptools import setup
 
-setup(cffi_modules=["kernels/build_cpu.py:ffibuilder"])
+setup(
+    cffi_modules=["src/halon/kernels/build_cpu.py:ffibuilder"],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

@@ -185,7 +185,7 @@ def normalise(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
                 raise TypeError(f"{op.name}(): argument '{p.name}' must be Tensor, not a number")
         elif p.kind == OPERAND and away is not None and isinstance(a, TensorBase):
             if op.expr is not None and a.meta.device.is_host and a.meta.ndim == 0:
-                a, changed = a.to(away), True  # type: ignore[attr-defined]
+                a, changed = a.to(away.device), True  # type: ignore[attr-defined]
         elif p.kind == NUMBER and isinstance(a, TensorBase):
             a, changed = a.item(), True  # type: ignore[attr-defined]
         fixed.append(a)

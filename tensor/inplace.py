@@ -8,6 +8,7 @@ from typing import Any
 from halon.dispatcher import select
 from halon.dispatcher.op import OPS, Op
 from halon.dispatcher.structures import TensorBase, modes
+from halon.tensor import transfer
 
 
 def update(op: Op, target: Any, args: tuple[Any, ...]) -> Any:
@@ -24,7 +25,11 @@ def update(op: Op, target: Any, args: tuple[Any, ...]) -> Any:
             "refers to a single memory location. Please clone() the tensor before performing the "
             "operation."
         )
-    args = tuple(_apart(a, target) for a in args)
+    if op.name == "copy" and isinstance(args[1], TensorBase):
+        here = target.meta.device
+        if args[1].meta.device is not here:
+            args = (args[0], transfer.to_device(args[1], here))
+    args = tuple(_apart(op, a, target) for a in args)
     select.call_into(op, target, args)
     return target
 
@@ -45,18 +50,29 @@ def _check_history(op: Op, target: Any, args: tuple[Any, ...]) -> None:
         )
 
 
-def _apart(a: Any, target: Any) -> Any:
-    """An operand that shares part of the target's memory, copied before it is overwritten."""
-    if (
+def _overlaps(a: Any, target: Any) -> bool:
+    """Whether an operand shares part of the target's memory without being the same view."""
+    return (
         isinstance(a, TensorBase)
-        and a is not target
         and a.storage is target.storage
         and (a.meta is not target.meta or a.offset != target.offset)
         and a.offset < target.offset + target.meta.span
         and target.offset < a.offset + a.meta.span
-    ):
-        return OPS["clone"](a)
-    return a
+        and bool(a.meta.numel)
+    )
+
+
+def _apart(op: Op, a: Any, target: Any) -> Any:
+    """An overlapping source of ``copy_`` moved aside; refused for any other operator, as torch."""
+    if not _overlaps(a, target):
+        return a
+    if op.name != "copy":
+        raise RuntimeError(
+            f"{op.name}_: unsupported operation: some elements of the input tensor {a.meta} and the "
+            f"written-to tensor {target.meta} refer to a single memory location. Please clone() the "
+            "tensor before performing the operation."
+        )
+    return OPS["clone"](a)
 
 
 def store(op: Op, out: Any, args: tuple[Any, ...]) -> Any:

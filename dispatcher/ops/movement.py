@@ -7,7 +7,7 @@ from typing import Any
 from halon.dispatcher.op import Window, Windows, op
 from halon.dispatcher.promote import Types, result_type
 from halon.dispatcher.shapes import wrap_dim
-from halon.dispatcher.structures import contiguous_strides
+from halon.dispatcher.structures import Meta, contiguous_strides
 
 cast = op(
     "cast(input: Tensor, dtype: DType) -> Tensor", expr="input",
@@ -30,10 +30,14 @@ dense = op(
     samples=lambda t: [(t(4, 3).t(),)],
 )  # fmt: skip
 
+def _copied(x: Any, src: Any) -> Types:
+    source = src.dtype if isinstance(src, Meta) else x.dtype  # a number fits the target
+    return Types((x.dtype, source), x.dtype)
+
+
 copy = op(
     "copy(input: Tensor, src: Tensor) -> Tensor", expr="src", methods=("inplace",),
-    doc="``src`` broadcast to ``input`` and converted to its dtype.",
-    dtype=lambda x, src: Types((x.dtype, src.dtype), x.dtype),
+    doc="``src`` broadcast to ``input`` and converted to its dtype.", dtype=_copied,
     grad=lambda g, out, x, src: (None, g), samples=lambda t: [(t(3, 4), t(4))],
 )  # fmt: skip
 
