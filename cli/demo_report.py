@@ -120,3 +120,14 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def shortened(report: str, most: int = 5) -> str:
+    """A fallback report with its ``most`` costliest operators.
+
+    >>> shortened("npu:0: 3 calls\\n  a\\n  b", 1)
+    'npu:0: 3 calls\\n  a\\n  … and 1 more operators'
+    """
+    lines = report.splitlines()
+    rest = len(lines) - 1 - most
+    return "\n".join([*lines[: most + 1], *([f"  … and {rest} more operators"] if rest > 0 else [])])

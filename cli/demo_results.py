@@ -20,6 +20,7 @@ class Training:
     ms_per_step: float = 0.0
     seconds: float = 0.0
     fallback_share: float = 0.0
+    fallback_report: str = ""
     weights: str = ""
     error: str = ""
 

@@ -19,6 +19,7 @@ from rich.progress import (
 from halon.cli import demo_report
 from halon.cli.demo_results import Agreement, Training
 from halon.cli.demo_training import build_model, predict, train
+from halon.dispatcher.fallback import fallback
 from halon.hal.registry import registry
 from halon.nn.safetensors_io import load_file, save_file
 from halon.vision.digits import DigitsSplit, digits_split
@@ -38,10 +39,15 @@ def compare_devices(devices: list[str], epochs: int, seed: int, folder: Path) ->
         f"Training on {len(split.train_labels)} images, testing on {len(split.test_labels)}, "
         f"{epochs} epochs, seed {seed}"
     )
-    results = _train_all(console, devices, split, epochs, seed, folder)
+    with fallback("silent"):  # told once per device below, not once per operator
+        results = _train_all(console, devices, split, epochs, seed, folder)
     trained = [result for result in results if not result.error]
-    agreements = [_agreement(trained[0], other.device, split, folder) for other in trained[1:]]
+    with fallback("silent"):
+        agreements = [_agreement(trained[0], other.device, split, folder) for other in trained[1:]]
     console.print(demo_report.results_table(results))
+    for result in trained:
+        if result.fallback_share:
+            console.print(demo_report.shortened(result.fallback_report), markup=False)
     if agreements:
         console.print(demo_report.agreement_table(trained[0].device, agreements))
     demo_report.plot_losses(results, folder / "loss.png")

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from halon import nn, optim
+import halon.nn as nn
+import halon.optim as optim
 from halon.autograd.modes import no_grad
 from halon.cli.demo_results import Training
 from halon.data import DataLoader, TensorDataset
@@ -71,6 +72,7 @@ def train(
         clock.append(time.perf_counter() - begin)
         on_epoch(epoch, result.losses[-1])
     result.fallback_share = fallback.share(device)
+    result.fallback_report = fallback.fallback_report(device)
     result.seconds = sum(clock)
     steady = clock[1:] or clock
     per_epoch = sum(steady) / len(steady)

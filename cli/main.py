@@ -102,9 +102,7 @@ def _version() -> str:
     try:
         return metadata.version("halon")
     except metadata.PackageNotFoundError:
-        import halon
-
-        return getattr(halon, "__version__", "(not installed)")
+        return "(not installed)"
 
 
 if __name__ == "__main__":

@@ -288,8 +288,9 @@ def primitive_name(op: Op, tree: Node, operands: int) -> str:
         return "fill"
     bare = tree.args[0] if isinstance(tree, Apply) and tree.op == "cast" else tree
     if isinstance(bare, (Input, Scalar)):
-        # with an operand that the expression ignores no primitive's name fits
-        return ("copy" if bare is tree else "cast") if operands == 1 else f"{op.name} (expression)"
+        if isinstance(bare, Input) and operands == 1:
+            return "copy" if bare is tree else "cast"
+        return f"{op.name} (expression)"  # an operand is ignored: no primitive's name fits
     while isinstance(tree, Apply) and tree.op == "cast":
         tree = tree.args[0]
     if isinstance(tree, Apply) and len(tree.args) == operands:

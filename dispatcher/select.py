@@ -89,12 +89,13 @@ watchers: list[Any] = []
 
 def call_into(op: Op, target: TensorBase, args: tuple[Any, ...]) -> None:
     """Run an operator into an existing tensor (in-place and ``out=``)."""
-    normal = normalise(op, args)
-    args = args if normal is None else normal
     signature, tensors, scalars = _split(op, args)
     key = (op, *signature, target.meta)
     plan = PLANS.get(key)
     if plan is None:
+        normal = normalise(op, args)
+        if normal is not None:
+            return call_into(op, target, normal)
         plan = build(op, signature, into=target.meta)
         _keep(key, plan)
     if watchers:

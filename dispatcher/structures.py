@@ -145,8 +145,9 @@ def user_place() -> Place:
     """The nearest frame outside halon."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_back is not None:
-        if not frame.f_globals.get("__name__", "").startswith("halon."):
-            break
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith("halon.") or name.startswith("halon.cli."):
+            break  # the command line is a user of the library like any other
         frame = frame.f_back
     assert frame is not None
     return Place(frame.f_code, frame.f_lasti)

@@ -29,5 +29,7 @@ def why_not_onednn() -> str:
     path = _path()
     if not path:
         return f"{DISTRIBUTION} is not installed"
+    # oneDNN's OpenMP threads would otherwise spin after each call and slow everything beside them
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     failure = lib.hl_onednn_open(path.encode())
     return "" if failure == ffi.NULL else ffi.string(failure).decode()

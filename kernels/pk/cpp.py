@@ -110,10 +110,10 @@ def _runtime(source: str) -> str:
     for name, parameters in _SIGNATURE.findall(source):
         arguments = ", ".join(re.findall(r"(\w+)(?:,|$)", parameters))
         launchers.append(
-            f'extern "C" void launch_{name}(i64 g0, i64 g1, i64 g2, i64 l0, i64 l1, i64 l2, '
-            f"int reverse, {parameters}) {{\n"
-            "    const i64 groups[3] = {g0, g1, g2}, local[3] = {l0, l1, l2};\n"
-            f"    pk_launch(groups, local, reverse, [&](const pk_ids &pk) {{ "
+            f'extern "C" void launch_{name}(i64 pk_g0, i64 pk_g1, i64 pk_g2, '
+            f"i64 pk_l0, i64 pk_l1, i64 pk_l2, int pk_reverse, {parameters}) {{\n"
+            "    const i64 pk_groups[3] = {pk_g0, pk_g1, pk_g2}, pk_local[3] = {pk_l0, pk_l1, pk_l2};\n"
+            f"    pk_launch(pk_groups, pk_local, pk_reverse, [&](const pk_ids &pk) {{ "
             f"{name}(pk, {arguments}); }});\n}}\n"
         )
     with_barriers = "#define PK_FIBERS\n" if "BARRIER();" in source else ""
