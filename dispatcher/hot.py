@@ -27,7 +27,8 @@ tensor_class: list[type[TensorBase]] = [TensorBase]
 
 def wrap(value: Value, meta: Meta, base: TensorBase | None = None) -> Any:
     """A tensor without history over a value."""
-    t = tensor_class[0].__new__(tensor_class[0])
+    cls = tensor_class[0]
+    t = cls.__new__(cls)
     t.storage, t.offset = value
     t.meta = meta
     t.wants_grad = False
@@ -43,35 +44,36 @@ def wrap(value: Value, meta: Meta, base: TensorBase | None = None) -> Any:
 
 def run(plan: Plan, tensors: Sequence[TensorBase], scalars: Sequence[Any]) -> Any:
     """Execute a plan on tensors and record history: the path of every operator call."""
-    if plan.kind == LAUNCH:
-        handles = [t.storage.handle for t in tensors]
-        offsets = [t.offset for t in tensors]
-        if plan.bounds:
-            scalars = fitted(plan, scalars)
-        values = []
-        for m in plan.outs:
-            storage = new_storage(plan.device, m.span)
-            values.append((storage, 0))
-            handles.append(storage.handle)
-            offsets.append(0)
-        if plan.runs:
-            assert plan.launch is not None
-            plan.launch(plan, handles, offsets, scalars)
-    else:
-        values = execute(plan, [(t.storage, t.offset) for t in tensors], scalars)
-    plan.calls += 1
-    base = None
-    if plan.kind == VIEW:
-        base = tensors[0] if tensors[0].base is None else tensors[0].base
-    results = [wrap(v, m, base) for v, m in zip(values, plan.outs, strict=True)]
-    if modes.grad:
-        for t in tensors:
+    handles: list[int] = []
+    offsets: list[int] = []
+    recording = False
+    for t in tensors:
+        handles.append(t.storage.handle)
+        offsets.append(t.offset)
+        if modes.grad:
+            recording = recording or t.wants_grad
             if t.base is not None and t.base.node is not t.base_node:
                 raise stale_view(plan, t)
-        if any(t.wants_grad for t in tensors):
-            record(plan, tensors, scalars, results)
-    assert plan.op is not None
-    return results[0] if plan.op.outputs == 1 else tuple(results)
+    if plan.kind == LAUNCH and len(plan.outs) == 1:
+        if plan.bounds:
+            scalars = fitted(plan, scalars)
+        meta = plan.outs[0]
+        storage = new_storage(meta.device, meta.span)
+        handles.append(storage.handle)
+        offsets.append(0)
+        if plan.runs:
+            plan.launch(plan, handles, offsets, scalars)  # type: ignore[misc]
+        results = [wrap((storage, 0), meta)]
+    else:
+        values = execute(plan, [(t.storage, t.offset) for t in tensors], scalars)
+        base = None
+        if plan.kind == VIEW:
+            base = tensors[0] if tensors[0].base is None else tensors[0].base
+        results = [wrap(v, m, base) for v, m in zip(values, plan.outs, strict=True)]
+    plan.calls += 1
+    if recording:
+        record(plan, tensors, scalars, results)
+    return results[0] if plan.op.outputs == 1 else tuple(results)  # type: ignore[union-attr]
 
 
 def run_into(
@@ -85,9 +87,6 @@ def run_into(
     touch(target, plan)
     if modes.grad and any(t.wants_grad for t in tensors):
         record(plan, tensors, scalars, [target], written=target.storage)
-    elif target.node is not None:
-        target.node = None  # overwritten by a value without history
-        target.wants_grad = False
 
 
 def stale_view(plan: Plan, t: TensorBase) -> RuntimeError:

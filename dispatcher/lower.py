@@ -242,7 +242,21 @@ class _Lowering:
 def composite(
     device: OpenDevice, outs: tuple[Meta, ...], steps: Steps, how: str, spec: OpSpec | None = None
 ) -> Plan:
-    """A plan that runs steps."""
+    """A plan that runs steps; a single launch of the operands as they are stays a launch."""
+    only = steps.list[0] if len(steps.list) == 1 else None
+    if (
+        only is not None
+        and only.plan.kind == LAUNCH
+        and only.plan.outs == outs
+        and only.ins == tuple(range(steps.inputs - 1))
+        and only.outs == steps.outputs
+        and only.into is None
+        and not only.scalars
+    ):
+        plan = Plan(LAUNCH, None, device, outs, how)
+        plan.launch, plan.kernel = only.plan.launch, only.plan.kernel
+        plan.spec, plan.runs = only.plan.spec, only.plan.runs
+        return plan
     plan = Plan(STEPS, None, device, outs, how)
     plan.steps = steps
     plan.spec = spec

@@ -41,13 +41,14 @@ def call(op: Op, args: tuple[Any, ...]) -> Any:
     tensors: list[TensorBase] = []
     scalars: list[Any] = []
     symbolic = False
-    for kind, a in zip(op.kinds, args, strict=True):
-        if kind == plans_static:
-            key.append(tuple(a) if a.__class__ is list else a)
-        elif isinstance(a, TensorBase):
+    for kind, a in zip(op.kinds, args):  # noqa: B905  (bind made them equally long)
+        if isinstance(a, TensorBase):
             tensors.append(a)
             key.append(a.meta)
-            symbolic = symbolic or a.storage is None
+            if a.storage is None:
+                symbolic = True
+        elif kind == plans_static:
+            key.append(tuple(a) if a.__class__ is list else a)
         elif kind == OPERANDS:
             tensors.extend(a)
             key.append(tuple([t.meta for t in a]))

@@ -119,7 +119,8 @@ class Storage:
 
 def new_storage(device: OpenDevice, nbytes: int) -> Storage:
     """Uninitialised memory from the device's caching allocator."""
-    device.check()
+    if device.lost:
+        device.check()
     block = device.allocator.alloc(nbytes, device.stream)
     return Storage(device, nbytes, block, block.handle)
 

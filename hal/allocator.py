@@ -16,6 +16,7 @@ from halon.hal.errors import NotProvided, OutOfMemoryError
 from halon.hal.properties import Caps
 
 SMALLEST = 64
+_REMEMBERED_SIZES = 4096
 
 
 def size_class(nbytes: int) -> int:
@@ -51,6 +52,7 @@ class Block:
     nbytes: int
     stream: Stream | None
     waits: list[Event] = field(default_factory=list)
+    in_use: bool = False
 
 
 class CachingAllocator:
@@ -69,27 +71,32 @@ class CachingAllocator:
         self._free: dict[tuple[Stream | None, int], list[Block]] = defaultdict(list)
         # Re-entrant: a collection inside alloc() may run Storage.__del__, which frees a block.
         self._lock = threading.RLock()
-        self._live: dict[int, Block] = {}
+        self._blocks: set[Block] = set()
+        self._sizes: dict[int, int] = {}
 
     def alloc(self, nbytes: int, stream: Stream | None = None) -> Block:
         """A block of at least ``nbytes`` for use on ``stream``."""
-        size = size_class(nbytes)
+        size = self._sizes.get(nbytes) or self._size(nbytes)
+        stats = self.stats
         with self._lock:
-            self.stats.requests += 1
-            block = self._take(stream, size) or self._from_driver(size, nbytes, stream)
-            self._live[id(block)] = block
-            self.stats.allocated_bytes += block.nbytes
-            if self.stats.allocated_bytes > self.stats.peak_bytes:
-                self.stats.peak_bytes = self.stats.allocated_bytes
+            stats.requests += 1
+            cached = self._free.get((stream, size))
+            block = self._take(cached) if cached else None
+            if block is None:
+                block = self._from_driver(size, nbytes, stream)
+            block.in_use = True
+            stats.allocated_bytes += block.nbytes
+            if stats.allocated_bytes > stats.peak_bytes:
+                stats.peak_bytes = stats.allocated_bytes
         return block
 
     def free(self, block: Block) -> None:
         """Give a block back; it stays cached up to the cap."""
+        stats = self.stats
         with self._lock:
-            del self._live[id(block)]
-            self.stats.allocated_bytes -= block.nbytes
-            cached = self.stats.reserved_bytes - self.stats.allocated_bytes
-            if self.caches and cached <= self.cap:
+            block.in_use = False
+            stats.allocated_bytes -= block.nbytes
+            if self.caches and stats.reserved_bytes - stats.allocated_bytes <= self.cap:
                 self._free[block.stream, block.nbytes].append(block)
             else:
                 self._to_driver(block)
@@ -122,21 +129,32 @@ class CachingAllocator:
 
     def largest(self, count: int = 3) -> list[int]:
         """Sizes in bytes of the largest blocks in use."""
-        return sorted((b.nbytes for b in self._live.values()), reverse=True)[:count]
+        return sorted((b.nbytes for b in self._blocks if b.in_use), reverse=True)[:count]
 
-    def _take(self, stream: Stream | None, size: int) -> Block | None:
-        cached = self._free.get((stream, size))
-        if not cached:
-            return None
-        busy = []
+    def _size(self, nbytes: int) -> int:
+        """The size class, remembered for the sizes a program keeps asking for."""
+        size = size_class(nbytes)
+        if len(self._sizes) < _REMEMBERED_SIZES:
+            self._sizes[nbytes] = size
+        return size
+
+    def _take(self, cached: list[Block]) -> Block | None:
+        """A cached block that no other stream still uses."""
+        block = cached.pop()
+        if not block.waits:
+            return block
+        busy = [block]
         found = None
-        for _ in range(len(cached)):  # pop first: a collection may free blocks meanwhile
+        while cached and found is None:
             block = cached.pop()
-            if not block.waits or all(e.query() for e in block.waits):
+            if all(e.query() for e in block.waits):
                 block.waits.clear()
                 found = block
-                break
-            busy.append(block)
+            else:
+                busy.append(block)
+        if found is None and all(e.query() for e in busy[0].waits):
+            found = busy.pop(0)
+            found.waits.clear()
         cached.extend(busy)
         return found
 
@@ -155,12 +173,15 @@ class CachingAllocator:
         log("alloc", f"{self.where}: {request} bytes from the driver")
         self.stats.driver_allocations += 1
         self.stats.reserved_bytes += request
-        return Block(handle, request, stream)
+        block = Block(handle, request, stream)
+        self._blocks.add(block)
+        return block
 
     def _to_driver(self, block: Block) -> None:
         for event in block.waits:
             event.synchronize()
         self.device.free(block.handle)
+        self._blocks.discard(block)
         self.stats.driver_frees += 1
         self.stats.reserved_bytes -= block.nbytes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import threading
 from collections.abc import Sequence
 from operator import add
@@ -126,12 +127,12 @@ class CpuDriver(DeviceDriver):
     name = "cpu"
 
     def device_count(self) -> int:
-        return 1 if native_available() else 0
+        return 1
 
-    def open(self, index: int) -> CpuDevice:
-        if not native_available():
-            raise RuntimeError(why_not_native())
-        return CpuDevice()
+    def open(self, index: int) -> Device:
+        if native_available():
+            return CpuDevice()
+        from halon.devices.cpu.numpy_device import NumpyCpuDevice  # only where it is needed
 
-    def diagnose(self) -> str:
-        return why_not_native()
+        print(f"halon: cpu runs on NumPy, slowly: {why_not_native()}", file=sys.stderr)
+        return NumpyCpuDevice()

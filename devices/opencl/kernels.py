@@ -22,7 +22,6 @@ def _entry(build: Callable[[OpSpec, Target], Launch]) -> Entry:
 def rows(f64: bool) -> list[Row]:
     """The table of a device with or without double precision; CUDA's is the same."""
     any_dtype, numbers = bools | ints | floats, ints | floats
-    index_dtype = frozenset({"i64"})
     dense = Layout.CONTIG | Layout.OFFSET
     reduction = _entry(reduce.build)
     table = [
@@ -41,10 +40,10 @@ def rows(f64: bool) -> list[Row]:
             cost="flops"),
         row("conv_bwd_weight", floats, layouts=dense, entry=_entry(conv.conv_bwd_weight),
             cost="flops"),
-        row("window_reduce", numbers | index_dtype, layouts=dense,
+        row("window_reduce", numbers, layouts=dense,
             entry=_entry(conv.window_reduce)),
-        row("gather", any_dtype | index_dtype, layouts=ANY, entry=_entry(indexing.gather)),
-        row("scatter", any_dtype | index_dtype, layouts=ANY, entry=_entry(indexing.scatter)),
+        row("gather", any_dtype, layouts=ANY, entry=_entry(indexing.gather)),
+        row("scatter", any_dtype, layouts=ANY, entry=_entry(indexing.scatter)),
     ]  # fmt: skip
     if f64:
         return table

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from halon.devices.opencl.programs import Programs
 from halon.hal.errors import HalInvalidArgument
 from halon.kernels.pk.launch import FLAG, SCRATCH, Launch, Step
 from halon.kernels.pk.scalars import CONVERT, NUMPY
 
-if TYPE_CHECKING:
-    from halon.devices.opencl.driver import OpenCLDevice
+
+class _Owner(Protocol):
+    """What a kernel needs of its device."""
+
+    queue: Any
+    flag: Any
+    programs: Programs
+
+    def scratch(self, nbytes: int) -> Any: ...
 
 
 class Kernel:
@@ -23,7 +31,7 @@ class Kernel:
     one thread at a time may enqueue the steps.
     """
 
-    def __init__(self, device: OpenCLDevice, launch: Launch, op: str, code: int) -> None:
+    def __init__(self, device: _Owner, launch: Launch, op: str, code: int) -> None:
         self.lock = threading.Lock()
         self.op = op
         self.checks = launch.checks
@@ -36,7 +44,7 @@ class _BoundStep:
     """One kernel object: operands are set per launch, everything else when it changes."""
 
     def __init__(
-        self, device: OpenCLDevice, launch: Launch, step: Step, scratch: Sequence[Any], code: int
+        self, device: _Owner, launch: Launch, step: Step, scratch: Sequence[Any], code: int
     ) -> None:
         import pyopencl as cl
 

@@ -109,7 +109,7 @@ class Programs:
 def _options(device: Any) -> list[str]:
     import pyopencl as cl
 
-    options = ["-cl-std=CL1.2"]
+    options = ["-cl-std=CL1.2", "-w"]
     if device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
         options.append("-cl-fp32-correctly-rounded-divide-sqrt")
     return options

@@ -78,11 +78,10 @@ def _matmul(a: Any, b: Any) -> Any:
         )
     left = unsqueeze(a, 0) if a.meta.ndim == 1 else a
     right = unsqueeze(b, 1) if b.meta.ndim == 1 else b
-    if right.meta.ndim == 2:
-        rows = reshape(left, (-1, left.meta.shape[-1])) if left.meta.numel else left
-        if left.meta.ndim == 2 or not left.meta.numel:
-            rows = left
-        product = _fold(left, rows, right)
+    if left.meta.ndim == right.meta.ndim == 2:
+        product = mm(left, right)
+    elif right.meta.ndim == 2:
+        product = _fold(left, right)
     else:
         batch = broadcast_shapes(left.meta.shape[:-2], right.meta.shape[:-2])
         product = bmm(
@@ -94,12 +93,12 @@ def _matmul(a: Any, b: Any) -> Any:
     return squeeze(product, -1) if b.meta.ndim == 1 else product
 
 
-def _fold(left: Any, rows: Any, right: Any) -> Any:
+def _fold(left: Any, right: Any) -> Any:
     """Batch dimensions folded into rows where the right operand is one matrix."""
-    if rows.meta.ndim == 2:
-        product = mm(rows, right)
-        return reshape(product, (*left.meta.shape[:-1], right.meta.shape[1]))
-    return bmm(left, expand(right, (*left.meta.shape[:-2], *right.meta.shape)))
+    shape = left.meta.shape
+    if not left.meta.numel:
+        return bmm(left, expand(right, (*shape[:-2], *right.meta.shape)))
+    return reshape(mm(reshape(left, (-1, shape[-1])), right), (*shape[:-1], right.meta.shape[1]))
 
 
 matmul = op(

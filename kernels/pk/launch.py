@@ -7,7 +7,7 @@ the fixed numbers once and the operands at each launch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -112,7 +112,7 @@ def require_f64(target: Target, tensors: Sequence[TensorSpec]) -> None:
         raise Declined("the device has no double precision")
 
 
-def decode(linear: str, extents: Sequence[str], bases: dict[str, Sequence[str]]) -> str:
+def decode(linear: str, extents: Sequence[str], bases: Mapping[str, Sequence[str]]) -> str:
     """Statements that add ``index · stride`` of each dimension of ``linear`` to each base.
 
     ``extents`` and every list of strides are names, outermost first; fixed unrolling keeps the

@@ -9,7 +9,7 @@ KERNEL pack(PK_IDS GLOBAL const T *b, i64 ob, GLOBAL ACC *packed, i64 opacked, i
     b += ob + pk_batch(batch, e1, e2, b0, b1, b2) + column * stride_n;
     for (i64 r = first; r < last; r++) {
         INDEPENDENT
-        for (i64 j = 0; j < width; j++) to[r * NB + j] = LOAD(b[r * stride_k + j * STRIDE_N]);
+        for (i64 j = 0; j < width; j++) to[r * NB + j] = LOAD(b[r * stride_k + j * STEP(stride_n)]);
         for (i64 j = width; j < NB; j++) to[r * NB + j] = 0;
     }
 }

@@ -1,6 +1,6 @@
 /* One work-item: MR rows by NV vectors of W columns of y, accumulated in registers over all of K.
- * B comes packed in panels of NB = NV * W columns. For CPU devices of OpenCL and the C++ branch:
- * VEC, VLOAD and VSTORE are vector types that CUDA does not have.
+ * B comes packed in panels of NB = NV * W columns. For CPU devices of OpenCL only: VEC is a
+ * vector type. STEP(stride) is 1 where A is contiguous along K.
  */
 KERNEL matmul(PK_IDS GLOBAL const T *a, i64 oa, GLOBAL const ACC *packed, i64 opacked,
               GLOBAL T_OUT *y, i64 oy, i64 m, i64 n, i64 k, i64 stride_m, i64 stride_k,
@@ -21,13 +21,14 @@ KERNEL matmul(PK_IDS GLOBAL const T *a, i64 oa, GLOBAL const ACC *packed, i64 op
             UNROLL
             for (i32 j = 0; j < NV; j++) acc[i][j] = (VEC)(0);
         }
+        _Pragma("unroll 4")
         for (i64 p = 0; p < k; p++) {
             VEC line[NV];
             UNROLL
             for (i32 j = 0; j < NV; j++) line[j] = VLOAD(b + p * NB + j * W);
             UNROLL
             for (i32 i = 0; i < MR; i++) {
-                const ACC value = LOAD(a[at[i] + p * stride_k]);
+                const ACC value = LOAD(a[at[i] + p * STEP(stride_k)]);
                 UNROLL
                 for (i32 j = 0; j < NV; j++) acc[i][j] = VFMA((VEC)(value), line[j], acc[i][j]);
             }
