@@ -15,6 +15,7 @@ SEEDS = (0, 1, 2)
 
 def commit() -> str:
     """The checked-out commit, marked if the tree differs from it."""
+
     def git(*args: str) -> str:
         return subprocess.run(
             ["git", *args], cwd=ROOT, capture_output=True, text=True, check=True
@@ -25,7 +26,16 @@ def commit() -> str:
 
 def run(seed: int, folder: Path) -> dict[str, object]:
     """The demo's own results file for one seed."""
-    command = [sys.executable, "-m", "halon.cli.main", "demo", "--seed", str(seed), "--out", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "halon.cli.main",
+        "demo",
+        "--seed",
+        str(seed),
+        "--out",
+        str(folder),
+    ]
     subprocess.run(command, check=True)
     return json.loads((folder / "results.json").read_text())
 

@@ -130,4 +130,6 @@ def shortened(report: str, most: int = 5) -> str:
     """
     lines = report.splitlines()
     rest = len(lines) - 1 - most
-    return "\n".join([*lines[: most + 1], *([f"  … and {rest} more operators"] if rest > 0 else [])])
+    return "\n".join(
+        [*lines[: most + 1], *([f"  … and {rest} more operators"] if rest > 0 else [])]
+    )

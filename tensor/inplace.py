@@ -68,9 +68,9 @@ def _apart(op: Op, a: Any, target: Any) -> Any:
         return a
     if op.name != "copy":
         raise RuntimeError(
-            f"{op.name}_: unsupported operation: some elements of the input tensor {a.meta} and the "
-            f"written-to tensor {target.meta} refer to a single memory location. Please clone() the "
-            "tensor before performing the operation."
+            f"{op.name}_: unsupported operation: some elements of the input tensor {a.meta} and "
+            f"the written-to tensor {target.meta} refer to a single memory location. Please "
+            "clone() the tensor before performing the operation."
         )
     return OPS["clone"](a)
 

@@ -90,9 +90,7 @@ def test_import_halon_loads_no_driver_and_parses_no_c() -> None:
         "print([m for m in ('pyopencl', 'cupy', 'torch', 'pycparser', 'rich', 'matplotlib')"
         " if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 

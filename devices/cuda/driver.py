@@ -21,8 +21,13 @@ from halon.devices.cuda.launcher import Kernel
 from halon.devices.cuda.streams import CudaEvent, CudaStream
 from halon.hal.driver import Device, DeviceDriver, Event, Stream
 from halon.hal.errors import (
-    CompileError, DeviceExecutionError, DeviceLost, HalInvalidArgument, IndexOutOfRange,
-    NotProvided, OutOfMemoryError,
+    CompileError,
+    DeviceExecutionError,
+    DeviceLost,
+    HalInvalidArgument,
+    IndexOutOfRange,
+    NotProvided,
+    OutOfMemoryError,
 )  # fmt: skip
 from halon.hal.properties import AmpPolicy, Caps, DeviceProps, MemKind
 from halon.kernels.pk.launch import Launch, Target, round_up
@@ -201,15 +206,15 @@ class CudaDevice(Device):
         with self._lock, self._use("bounds flag"):
             self._flag_armed = False
             raw, kind = self._default.raw, self._runtime.memcpyDeviceToHost
-            self._runtime.memcpyAsync(
-                words.ctypes.data, self.flag.ptr, _FLAG_BYTES, kind, raw.ptr
-            )
+            self._runtime.memcpyAsync(words.ctypes.data, self.flag.ptr, _FLAG_BYTES, kind, raw.ptr)
             raw.synchronize()
             if words[0]:
                 self._runtime.memsetAsync(self.flag.ptr, 0, _FLAG_BYTES, raw.ptr)
         if words[0]:
             kernel = self._checked.get(int(words[0]))
-            what = f"{kernel.op}: index {words[1]} {kernel.checks}" if kernel else "index out of range"
+            what = (
+                f"{kernel.op}: index {words[1]} {kernel.checks}" if kernel else "index out of range"
+            )
             raise IndexOutOfRange(f"{what} (an earlier launch on {self.props.name})")
 
     # -- kernels -----------------------------------------------------------------------------------

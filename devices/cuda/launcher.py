@@ -33,7 +33,13 @@ class _BoundStep:
     """One function with its grid; Python ints, addresses among them, become 64-bit arguments."""
 
     def __init__(
-        self, launch: Launch, step: Step, function: Any, scratch: Sequence[Any], flag: Any, code: int
+        self,
+        launch: Launch,
+        step: Step,
+        function: Any,
+        scratch: Sequence[Any],
+        flag: Any,
+        code: int,
     ) -> None:
         self._function = function
         self._grid = tuple(s // g for s, g in zip(step.size, step.group, strict=True))

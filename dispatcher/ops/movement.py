@@ -30,6 +30,7 @@ dense = op(
     samples=lambda t: [(t(4, 3).t(),)],
 )  # fmt: skip
 
+
 def _copied(x: Any, src: Any) -> Types:
     source = src.dtype if isinstance(src, Meta) else x.dtype  # a number fits the target
     return Types((x.dtype, source), x.dtype)

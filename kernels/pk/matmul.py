@@ -85,12 +85,7 @@ def build(spec: OpSpec, target: Target) -> Launch:
         return launch(spec, [tiled(problem, types)])
     columns = tile(types, target).columns
     panels = ceil_div(problem.n, columns)
-    count = (
-        (1 if problem.b_is_shared else problem.batch)
-        * panels
-        * problem.k
-        * columns
-    )
+    count = (1 if problem.b_is_shared else problem.batch) * panels * problem.k * columns
     steps = [
         pack(problem, types, target, 1, SCRATCH), vector(problem, types, target, 0, SCRATCH, 2)
     ]  # fmt: skip
@@ -99,7 +94,7 @@ def build(spec: OpSpec, target: Target) -> Launch:
 
 def _problem(spec: OpSpec) -> Problem:
     a, b, y = spec.ins[0], spec.ins[1], spec.outs[0]
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    _m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     outer = y.shape[:-1]
     dense, step = [0] * len(outer), n
     for d in reversed(range(len(outer))):

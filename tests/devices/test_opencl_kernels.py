@@ -341,7 +341,7 @@ def test_layouts(either: Runner, case: str) -> None:
 def test_output_may_be_an_operand_and_strided(run: Runner) -> None:
     device = run.device
     a = np.arange(24, dtype=np.float32).reshape(4, 6)
-    handle, offset, spec = run.upload(a)
+    handle, offset, _spec = run.upload(a)
     columns = TensorSpec("f32", (4, 3), (6, 2), layout_of((4, 3), (6, 2)))
     tree = Apply("mul", (Input(0, "f32"), Const(10.0, "f32")), "f32")
     row, _, _ = find_row(device.rows, OpSpec("mul", (columns,), (columns,), expr=tree))
@@ -509,10 +509,10 @@ def test_convolution_and_its_gradients(
     )
     g = values(dtype, tuple(ty.shape), 2, special=False)
     ty.backward(wide(g).double())
-    attrs = dict(
-        stride=stride, padding=padding, dilation=dilation, output_padding=extra, groups=groups,
-        transposed=transposed,
-    )  # fmt: skip
+    attrs = {
+        "stride": stride, "padding": padding, "dilation": dilation, "output_padding": extra, "groups": groups,
+        "transposed": transposed,
+    }  # fmt: skip
     for op, ins, expected in (
         ("conv", [x, w], ty), ("conv_bwd_input", [g, w], tx.grad), ("conv_bwd_weight", [g, x], tw.grad),
     ):  # fmt: skip
@@ -525,7 +525,13 @@ def test_convolution_and_its_gradients(
 @pytest.mark.parametrize("dtype", [*INTS, *FLOATS])
 def test_max_window_with_indices(either: Runner, dtype: str) -> None:
     x = values(dtype, (2, 3, 11, 9), special=False)
-    attrs = dict(mode="max", kernel=(3, 2), stride=(2, 1), padding=(1, 1), dilation=(2, 1))
+    attrs = {
+        "mode": "max",
+        "kernel": (3, 2),
+        "stride": (2, 1),
+        "padding": (1, 1),
+        "dilation": (2, 1),
+    }
     expected, indices = torch.nn.functional.max_pool2d(
         wide(x).double(), (3, 2), (2, 1), (1, 1), (2, 1), return_indices=True
     )
@@ -541,7 +547,7 @@ def test_max_window_with_indices(either: Runner, dtype: str) -> None:
 
 def test_max_window_keeps_nan_and_int64(run: Runner) -> None:
     x = np.array([[[1, np.nan, 2, 5, -np.inf, -np.inf]]], np.float32)
-    attrs = dict(mode="max", kernel=(2,), stride=(2,), padding=(0,), dilation=(1,))
+    attrs = {"mode": "max", "kernel": (2,), "stride": (2,), "padding": (0,), "dilation": (1,)}
     got, at = run("window_reduce", [x], [("f32", (1, 1, 3)), ("i64", (1, 1, 3))], **attrs)
     same(got, np.array([[[np.nan, 5, -np.inf]]], np.float32))
     same(at, np.array([[[1, 3, 4]]]))
@@ -553,9 +559,13 @@ def test_max_window_keeps_nan_and_int64(run: Runner) -> None:
 @pytest.mark.parametrize("dtype", [*INTS, *FLOATS])
 def test_sum_window(either: Runner, dtype: str) -> None:
     x = values(dtype, (2, 2, 4, 6, 5), special=False)
-    attrs = dict(
-        mode="sum", kernel=(2, 3, 2), stride=(1, 2, 2), padding=(1, 1, 0), dilation=(1,) * 3
-    )
+    attrs = {
+        "mode": "sum",
+        "kernel": (2, 3, 2),
+        "stride": (1, 2, 2),
+        "padding": (1, 1, 0),
+        "dilation": (1,) * 3,
+    }
     ones = torch.ones((2, 1, 2, 3, 2), dtype=torch.float64)
     expected = torch.conv3d(wide(x).double(), ones, None, (1, 2, 2), (1, 1, 0), 1, 2)
     (got,) = either("window_reduce", [x], [(dtype, tuple(expected.shape))], **attrs)
@@ -627,7 +637,7 @@ def test_scatter_in_place_leaves_out_the_copy(run: Runner) -> None:
     operands = [run.upload(a) for a in (y, index, src)]
     operands.append(operands[0])
     spec = OpSpec(
-        "scatter", tuple(o[2] for o in operands[:3]), (operands[0][2],), dict(dim=0, mode="add")
+        "scatter", tuple(o[2] for o in operands[:3]), (operands[0][2],), {"dim": 0, "mode": "add"}
     )
     row, _, _ = find_row(device.rows, spec)
     assert row is not None

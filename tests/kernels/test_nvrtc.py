@@ -87,7 +87,9 @@ def test_strided_elementwise_of_every_rank(rank: int) -> None:
     out = tensor("f32", *shape)
     inside = tensor("f32", *shape, strides=tuple(3 ** (rank - d) for d in range(rank)))
     flat = tensor("f32", *shape, strides=(0,) * rank)
-    node = Apply("add", (Input(0, "f32"), Apply("mul", (Input(1, "f32"), Scalar(0, "f32")), "f32")), "f32")
+    node = Apply(
+        "add", (Input(0, "f32"), Apply("mul", (Input(1, "f32"), Scalar(0, "f32")), "f32")), "f32"
+    )
     spec = OpSpec("t", (inside, flat), (out,), scalars=(("s", "f32"),), expr=node)
     compiles(elementwise.build(spec, GPU))
 
@@ -99,7 +101,7 @@ def test_reductions(op: str, dtype: str) -> None:
     result = "i64" if arg or (folds and dtype not in FLOATS) else dtype
     for shape, axis in [((4, 500000), 1), ((300, 100000), 0), ((7, 5, 6), 1)]:
         kept = tuple(n for d, n in enumerate(shape) if d != axis)
-        spec = OpSpec(op, (tensor(dtype, *shape),), (tensor(result, *kept),), dict(axes=(axis,)))
+        spec = OpSpec(op, (tensor(dtype, *shape),), (tensor(result, *kept),), {"axes": (axis,)})
         compiles(reduce.build(spec, GPU))
 
 
@@ -118,7 +120,7 @@ def test_matmul(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_convolutions(dtype: str) -> None:
     x, w, y = tensor(dtype, 2, 3, 8, 8), tensor(dtype, 5, 3, 3, 3), tensor(dtype, 2, 5, 6, 6)
-    two = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), output_padding=(0, 0))
+    two = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "output_padding": (0, 0)}
     attrs = dict(two, groups=1, transposed=False)
     compiles(conv.conv(OpSpec("conv", (x, w), (y,), attrs), GPU))
     compiles(conv.conv_bwd_input(OpSpec("conv_bwd_input", (y, w), (x,), attrs), GPU))
@@ -128,17 +130,19 @@ def test_convolutions(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", [*INTS, *FLOATS])
 def test_windows(dtype: str) -> None:
     x, y, i = tensor(dtype, 2, 3, 8, 8), tensor(dtype, 2, 3, 4, 4), tensor("i64", 2, 3, 4, 4)
-    attrs = dict(kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1))
-    compiles(conv.window_reduce(OpSpec("window_reduce", (x,), (y, i), dict(attrs, mode="max")), GPU))
+    attrs = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
+    compiles(
+        conv.window_reduce(OpSpec("window_reduce", (x,), (y, i), dict(attrs, mode="max")), GPU)
+    )
     compiles(conv.window_reduce(OpSpec("window_reduce", (x,), (y,), dict(attrs, mode="sum")), GPU))
 
 
 @pytest.mark.parametrize("dtype", ALL)
 def test_gather_and_scatter(dtype: str) -> None:
     x, index = tensor(dtype, 30, 40, 50), tensor("i64", 30, 40, 50)
-    compiles(indexing.gather(OpSpec("gather", (x, index), (x,), dict(dim=1)), GPU))
+    compiles(indexing.gather(OpSpec("gather", (x, index), (x,), {"dim": 1}), GPU))
     for mode in ("set", "add"):
-        spec = OpSpec("scatter", (x, index, x), (x,), dict(dim=1, mode=mode))
+        spec = OpSpec("scatter", (x, index, x), (x,), {"dim": 1, "mode": mode})
         compiles(indexing.scatter(spec, GPU))
         compiles(indexing.scatter(spec, Target(cpu=False, units=64, atomics64=False)))
 

@@ -57,7 +57,9 @@ def test_elementwise(reverse: bool, target: Target) -> None:
     a, b = rng.normal(size=(30, 20)).astype("f4"), rng.normal(size=(20, 30)).astype("f2")
     wide = Apply("cast", (Input(1, "f16"),), "f32")
     tree = Apply("add", (Apply("mul", (Input(0, "f32"), Scalar(0, "f32")), "f32"), wide), "f32")
-    got = run(elementwise.build, "t", target, [a, b.T], ("f32", a.shape), reverse, tree, (("f32", 0.5),))
+    got = run(
+        elementwise.build, "t", target, [a, b.T], ("f32", a.shape), reverse, tree, (("f32", 0.5),)
+    )
     np.testing.assert_array_equal(got, a * np.float32(0.5) + b.T.astype("f4"))
 
 
@@ -78,7 +80,9 @@ def test_half_conversions_are_those_of_numpy() -> None:
 @pytest.mark.parametrize("op", ["add", "mul", "idiv", "mod", "pow", "shl", "shr", "sub"])
 def test_integer_arithmetic_is_defined_everywhere(op: str, dtype: str) -> None:
     kind = SHORT[dtype].numpy
-    edge = np.array([np.iinfo(kind).min, np.iinfo(kind).max, 0, 1, 2, 7, 63, -1 % 256 if dtype == "u8" else -1])
+    edge = np.array(
+        [np.iinfo(kind).min, np.iinfo(kind).max, 0, 1, 2, 7, 63, -1 % 256 if dtype == "u8" else -1]
+    )
     a, b = (t.astype(kind).ravel() for t in np.meshgrid(edge, edge))
     tree = Apply(op, (Input(0, dtype), Input(1, dtype)), dtype)
     got = run(elementwise.build, op, CPU, [a, b], (dtype, a.shape), expr=tree)  # under UBSan
@@ -120,7 +124,16 @@ def test_scatter_add_and_gather(reverse: bool, target: Target, dtype: str) -> No
     shape = (9, 200)
     x, src = (rng.integers(0, 3, shape).astype(SHORT[dtype].numpy) for _ in range(2))
     index = rng.integers(0, 9, shape)
-    got = run(indexing.scatter, "scatter", target, [x, index, src], (dtype, shape), reverse, dim=0, mode="add")
+    got = run(
+        indexing.scatter,
+        "scatter",
+        target,
+        [x, index, src],
+        (dtype, shape),
+        reverse,
+        dim=0,
+        mode="add",
+    )
     expected = x.copy()
     (np.logical_or if dtype == "bool" else np.add).at(expected, (index, np.arange(200)), src)
     np.testing.assert_array_equal(got, expected)
@@ -131,7 +144,7 @@ def test_scatter_add_and_gather(reverse: bool, target: Target, dtype: str) -> No
 def test_an_index_out_of_bounds_raises_the_flag_and_writes_nothing() -> None:
     x, index = np.arange(6.0), np.array([1, 6, 2])
     y = np.full(3, 5.0)
-    spec = OpSpec("gather", (tensor(x), tensor(index)), (tensor(y),), dict(dim=0))
+    spec = OpSpec("gather", (tensor(x), tensor(index)), (tensor(y),), {"dim": 0})
     raised = cpp.run(
         indexing.gather(spec, GPU), [t.ctypes.data for t in (x, index, y)], [0] * 3, flags=SANITIZE
     )
@@ -142,7 +155,14 @@ def test_an_index_out_of_bounds_raises_the_flag_and_writes_nothing() -> None:
 def test_convolution() -> None:
     rng = np.random.default_rng(0)
     x, w = rng.integers(-3, 4, (2, 3, 8)).astype("f4"), rng.integers(-3, 4, (10, 3, 3)).astype("f4")
-    attrs = dict(stride=(1,), padding=(1,), dilation=(1,), output_padding=(0,), groups=1, transposed=False)
+    attrs = {
+        "stride": (1,),
+        "padding": (1,),
+        "dilation": (1,),
+        "output_padding": (0,),
+        "groups": 1,
+        "transposed": False,
+    }
     got = run(conv.conv, "conv", GPU, [x, w], ("f32", (2, 10, 8)), **attrs)
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, 3, 2)
@@ -191,7 +211,11 @@ KERNEL shift(PK_IDS GLOBAL i32 *y, i64 oy) {
 }
 """
     right = [8, 1, 2, 3, 4, 5, 6, 7]
-    for wait, backwards, good in [("BARRIER()", True, True), ("BARRIER()", False, True), ("", True, False)]:
+    for wait, backwards, good in [
+        ("BARRIER()", True, True),
+        ("BARRIER()", False, True),
+        ("", True, False),
+    ]:
         y = np.zeros(8, np.int32)
         step = Step(assemble(body.replace("WAIT", wait)), "shift", (0,), (), (8, 1, 1), (8, 1, 1))
         cpp.run(Launch((step,), (4,)), [y.ctypes.data], [0], reverse=backwards)

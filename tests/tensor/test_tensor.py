@@ -14,7 +14,18 @@ import halon
 from halon.hal.errors import IndexOutOfRange, UnknownDevice
 from halon.testing import assert_close
 
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+DTYPES = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+)
 
 
 @pytest.mark.parametrize(("a", "b"), [*itertools.combinations_with_replacement(DTYPES, 2)])
@@ -43,7 +54,12 @@ def test_python_numbers_have_the_lowest_priority(number: float, device: str) -> 
     for d in ("bool", "uint8", "int32", "int64", "float16", "float32", "float64"):
         t = torch.ones(2, dtype=getattr(torch, d))
         h = halon.ones(2, dtype=getattr(halon, d), device=device)
-        for f in (lambda x: x + number, lambda x: number * x, lambda x: x / number, lambda x: x < number):
+        for f in (
+            lambda x: x + number,
+            lambda x: number * x,
+            lambda x: x / number,
+            lambda x: x < number,
+        ):
             assert_close(f(h), f(t))
 
 
@@ -283,7 +299,7 @@ def test_mixed_devices_are_named(device: str) -> None:
 
 
 def test_unknown_devices_are_named() -> None:
-    with pytest.raises(UnknownDevice, match="unknown device 'nosuch'. Registered: cpu"):
+    with pytest.raises(UnknownDevice, match=r"unknown device 'nosuch'\. Registered: cpu"):
         halon.ones(1, device="nosuch")
     with pytest.raises(UnknownDevice, match="Invalid device string"):
         halon.device("a:b")
