@@ -1,7 +1,7 @@
 """What a call costs above its kernel: tiny operators, halon beside torch in one process.
 
-``python bench/eager_overhead.py`` prints halon's time over torch's: below 1 halon is faster. Both are
-interleaved and the minimum of many repeats is kept, one thread each.
+``python bench/eager_overhead.py`` prints halon's time over torch's: below 1 halon is faster. Both
+are interleaved and the minimum of many repeats is kept, one thread each.
 """
 
 from __future__ import annotations

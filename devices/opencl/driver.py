@@ -14,7 +14,7 @@ import numpy as np
 
 from halon.devices.opencl import platforms
 from halon.devices.opencl.kernels import rows
-from halon.devices.opencl.launcher import Kernel
+from halon.devices.opencl.launcher import Kernel, KernelPool
 from halon.devices.opencl.programs import Programs
 from halon.devices.opencl.streams import OpenCLEvent, OpenCLStream
 from halon.hal.driver import Device, DeviceDriver, Event, Stream
@@ -61,6 +61,7 @@ class OpenCLDevice(Device):
         self.context = cl.Context([device])
         self.target = target or _target(cl, device)
         self.programs = Programs(self.context, device)
+        self.kernels = KernelPool(self.programs)
         self._default = OpenCLStream(self.context)
         self.queue = self._default.queue
         self._streams: weakref.WeakSet[OpenCLStream] = weakref.WeakSet([self._default])
@@ -205,9 +206,12 @@ class OpenCLDevice(Device):
         kernel: Kernel = plan.kernel
         buffers = self._buffers
         try:
-            with kernel.lock:
-                for step in kernel.steps:
-                    step.launch(buffers, handles, offsets, scalars)
+            if kernel.lock is None:
+                kernel.steps[0].launch(buffers, handles, offsets, scalars)
+            else:
+                with kernel.lock:
+                    for step in kernel.steps:
+                        step.launch(buffers, handles, offsets, scalars)
         except self._cl.Error as error:
             raise _translated(error, kernel.op) from error
         if kernel.code:

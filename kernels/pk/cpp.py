@@ -24,8 +24,8 @@ from halon.kernels.pk.launch import FLAG, SCALAR_CTYPE, SCRATCH, Launch, Step
 from halon.kernels.pk.scalars import CONVERT
 from halon.kernels.pk.text import read
 
-_FLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing",
-                 "-Wno-unknown-pragmas")  # fmt: skip
+_FLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-shared", "-ffp-contract=off",
+                 "-fno-strict-aliasing", "-Wno-unknown-pragmas")  # fmt: skip
 
 _CTYPES: Final[dict[str, Any]] = {
     "b8": ctypes.c_uint8, "u8": ctypes.c_uint8, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
@@ -112,7 +112,8 @@ def _runtime(source: str) -> str:
         launchers.append(
             f'extern "C" void launch_{name}(i64 pk_g0, i64 pk_g1, i64 pk_g2, '
             f"i64 pk_l0, i64 pk_l1, i64 pk_l2, int pk_reverse, {parameters}) {{\n"
-            "    const i64 pk_groups[3] = {pk_g0, pk_g1, pk_g2}, pk_local[3] = {pk_l0, pk_l1, pk_l2};\n"
+            "    const i64 pk_groups[3] = {pk_g0, pk_g1, pk_g2};\n"
+            "    const i64 pk_local[3] = {pk_l0, pk_l1, pk_l2};\n"
             f"    pk_launch(pk_groups, pk_local, pk_reverse, [&](const pk_ids &pk) {{ "
             f"{name}(pk, {arguments}); }});\n}}\n"
         )

@@ -202,5 +202,6 @@ def _vector_source(name: str, types: Types, shape: Tile, unit: bool) -> str:
         f"{types.defines}{_BATCH}#define VEC {element}{width}\n#define W {width}\n"
         f"#define NV {shape.vectors}\n#define MR {shape.rows}\n#define NB {shape.columns}\n"
         f"#define VLOAD(p) vload{width}(0, p)\n#define VSTORE(v, p) vstore{width}(v, 0, p)\n"
-        f"#define VFMA(a, b, c) {fused}\n#define STEP(stride) {'1' if unit else '(stride)'}\n{read(name)}"
+        f"#define VFMA(a, b, c) {fused}\n#define STEP(stride) {'1' if unit else '(stride)'}\n"
+        f"{read(name)}"
     )

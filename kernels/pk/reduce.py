@@ -175,8 +175,9 @@ def _combine(form: _Form) -> str:
     """``better(value, index, best, best_index)`` or ``combine(a, b)``, and the identity."""
     t = CTYPE[form.acc]
     if not form.arg:
+        value = _COMBINE[form.op][form.acc != "i64"]
         return f"#define INIT {_identity(form)}\n" + (
-            f"DEVFN {t} combine({t} a, {t} b) {{ return {_COMBINE[form.op][form.acc != 'i64']}; }}\n"
+            f"DEVFN {t} combine({t} a, {t} b) {{ return {value}; }}\n"
             + (_FOLD_SUM if form.op == "sum" and form.acc != "i64" else _FOLD).replace("T", t)
         )
     sign = ">" if form.op == "argmax" else "<"

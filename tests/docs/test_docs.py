@@ -6,6 +6,7 @@ import doctest
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -111,13 +112,15 @@ def test_the_configuration_page_has_the_table_of_the_module() -> None:
     def rows(text: str) -> list[str]:
         return [line for line in text.splitlines() if line.startswith("|")]
 
-    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
-    assert rows(page) == rows((config.__doc__ or "").replace("``", "`"))
+    expected = rows((config.__doc__ or "").replace("``", "`"))
+    page = rows((DOCS / "configuration.md").read_text(encoding="utf-8"))
+    assert len(expected) > 2
+    assert page[: len(expected)] == expected
 
 
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
-        for part in page.read_text(encoding="utf-8").split("](")[1:]:
-            target = part.partition(")")[0]
+        prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#]+)", prose):
             if "://" not in target:
-                assert (page.parent / target.partition("#")[0]).exists(), f"{page.name}: {target}"
+                assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -126,8 +126,8 @@ def _memcpy(dst: int, src: int, n: int, kind: int, stream: int) -> None:
 
 def double() -> SimpleNamespace:
     """A module of CuPy's shape."""
-    properties = {"name": b"Double", "totalGlobalMem": 1 << 30, "multiProcessorCount": 4, "major": 8,
-                  "minor": 0}  # fmt: skip
+    properties = {"name": b"Double", "totalGlobalMem": 1 << 30, "multiProcessorCount": 4,
+                  "major": 8, "minor": 0}  # fmt: skip
     runtime = SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError, getDeviceCount=lambda: 1, memcpyHostToDevice=1,
         memcpyDeviceToHost=2, memcpyDeviceToDevice=3, memcpyAsync=_memcpy,
