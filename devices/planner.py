@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from halon.devices.rows import find_row
-from halon.hal.errors import Declined, NotImplementedOnDevice, OutOfMemoryError
+from halon.hal.allocator import Block
+from halon.hal.dtypes import SHORT
+from halon.hal.errors import Declined
 from halon.hal.op_desc import OpCap, OpDesc, OpSpec, TensorRef, TensorSpec, describe
 from halon.hal.open_device import OpenDevice
 from halon.hal.properties import Caps, Layout
@@ -64,7 +66,11 @@ class OpPlanner:
         for cap in self.device.op_caps():
             self.caps.setdefault(cap.op, []).append(cap)
         serialise = not opened.props.caps & Caps.THREADSAFE
-        self.launch: Launch = _serialised(opened, self._run) if serialise else self._run
+        self.launch: Launch = self._run
+        self.launch_at_zero: Launch = self._run_at_zero
+        if serialise:
+            self.launch = _serialised(opened, self._run)
+            self.launch_at_zero = _serialised(opened, self._run_at_zero)
         self.widens = frozenset({"f16", "bf16", "f32", "u8", "i8", "i16", "i32"})
 
     def find(self, spec: OpSpec) -> tuple[Binding | None, str, str]:
@@ -74,14 +80,36 @@ class OpPlanner:
             return None, "op", f"no native {spec.op}"
         if spec.expr is not None and not _by_name(spec):
             return None, "expr", f"{spec.op}: operands are not all stored in the computed dtype"
-        misses = [_cap_refusal(cap, spec) for cap in caps]
-        kind, reason = min(misses, key=lambda m: ("", "layout", "rank", "dtype").index(m[0]))
+        misses = [(*_cap_refusal(cap, spec), cap) for cap in caps]
+        kind, reason, cap = min(misses, key=lambda m: ("", "layout", "rank", "dtype").index(m[0]))
         if kind:
             return None, kind, f"{spec.op}: {reason}"
         support = self.device.op_support(_describe(spec))
         if support is not True:
             return None, "declined", f"{spec.op}: {support or 'refused by op_support'}"
-        return Binding(self.launch, spec), "", ""
+        anywhere = cap.layouts & Layout.OFFSET
+        return Binding(self.launch if anywhere else self.launch_at_zero, spec), "", ""
+
+    def _run_at_zero(
+        self, plan: Any, handles: list[int], offsets: list[int], scalars: Sequence[Any]
+    ) -> None:
+        """Run where operands must start their buffers: those that do not are copied first."""
+        spec: OpSpec = plan.kernel
+        moved: list[tuple[int, Block, int]] = []
+        handles = list(handles)
+        allocator = self.opened.allocator
+        for i, (t, offset) in enumerate(zip((*spec.ins, *spec.outs), offsets, strict=True)):
+            if offset:
+                block = allocator.alloc(_span(t), self.opened.stream)
+                self.opened.copy(block.handle, 0, handles[i], offset, _span(t))
+                moved.append((i, block, handles[i]))
+                handles[i] = block.handle
+        self._run(plan, handles, [0] * len(handles), scalars)
+        for i, block, home in moved:
+            if i >= len(spec.ins):
+                t = spec.outs[i - len(spec.ins)]
+                self.opened.copy(home, offsets[i], block.handle, 0, _span(t))
+            allocator.free(block)
 
     def _run(
         self, plan: Any, handles: list[int], offsets: list[int], scalars: Sequence[Any]
@@ -95,6 +123,12 @@ class OpPlanner:
         n = len(spec.ins)
         attrs = {**spec.attrs, **{k: v for (k, _), v in zip(spec.scalars, scalars, strict=True)}}
         self.device.op_run(OpDesc(spec.op, tuple(refs[:n]), tuple(refs[n:]), attrs), None)
+
+
+def _span(t: TensorSpec) -> int:
+    """Bytes from an operand's first element to the end of its last."""
+    last = sum((n - 1) * s for n, s in zip(t.shape, t.strides, strict=True))
+    return (last + 1) * SHORT[t.dtype].itemsize
 
 
 def _by_name(spec: OpSpec) -> bool:
@@ -141,7 +175,3 @@ def attach(opened: OpenDevice) -> None:
 
 
 registry.on_open = attach
-
-__all__ = [
-    "Binding", "KernelPlanner", "NotImplementedOnDevice", "OpPlanner", "OutOfMemoryError", "attach",
-]  # fmt: skip

@@ -34,7 +34,8 @@ class Layout(IntFlag):
 
     CONTIG is row-major and dense. TRANSPOSED is dense after swapping the last two dimensions (each
     matrix of a batch). STRIDED is anything else with positive strides. BROADCAST has a zero stride.
-    OFFSET is any of these at a non-zero byte offset. EMPTY has no elements.
+    OFFSET is any of these at a non-zero byte offset: known only at each call, so a row of a named
+    operation without it has such operands copied first. EMPTY has no elements.
     """
 
     CONTIG = 1

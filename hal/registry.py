@@ -53,6 +53,7 @@ class Registry:
         self._lock = threading.RLock()
         self._entries: dict[str, _Entry] = {}
         self._scanned = False
+        self._rejected: list[_Entry] = []  # a plug-in under a name halon keeps for itself
         self._open: dict[tuple[str, int], OpenDevice] = {}
         #: called with each newly opened device; ``halon.devices.planner`` installs itself here.
         self.on_open: Callable[[OpenDevice], None] = lambda opened: None
@@ -108,6 +109,9 @@ class Registry:
             reason = "" if count else _diagnose(entry)
             state = "ready" if count else "absent"
             rows.append(DeviceRow(name, entry.origin, entry.version, state, count, reason))
+        rows.extend(
+            DeviceRow(e.name, e.origin, e.version, "failed", 0, e.failure) for e in self._rejected
+        )
         return rows
 
     def open(self, spec: str | device) -> OpenDevice:
@@ -197,7 +201,8 @@ class Registry:
                 self._entries[entry.name] = entry
         elif preferred != other.origin:
             if other.origin == "built-in":
-                return  # its name is reserved; the clash is shown under the plug-in's origin
+                self._rejected.append(entry)  # its failure says that the name is reserved
+                return
             other.failure = (
                 f"two plug-ins provide {entry.name!r}: {other.origin} and {entry.origin}; choose "
                 f"with HALON_PREFER={entry.name}={entry.origin}"

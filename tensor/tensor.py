@@ -506,6 +506,15 @@ class Tensor(Forms):
 class Symbol(Tensor):
     """A tensor inside a traced rule: metadata without memory."""
 
+    def item(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: a rule is traced once and may not depend on values."""
+        raise TypeError(
+            f"a traced rule cannot look at the values of {self.meta}; use where(), or make the "
+            "parameter static"
+        )
+
+    tolist = numpy = __bool__ = item  # type: ignore[assignment]
+
 
 def _rebuild(cls: type, array: np.ndarray, where: str | None, requires_grad: bool) -> Tensor:
     t = transfer.from_array(array.copy())

@@ -27,7 +27,7 @@ class _SharedKernel:
 class KernelPool:
     """Kernel objects of one device: a few per entry point, shared by plans in turn.
 
-    Making one costs pyopencl 0.6 ms; setting all arguments of one that another plan used, 1 to 4 us.
+    Making one costs pyopencl 0.6 ms; setting all arguments of one another plan used, 1 to 4 us.
     """
 
     PER_ENTRY: Final = 8

@@ -40,12 +40,12 @@ class Programs:
 
         Raises CompileError with the compiler's log and the numbered source.
         """
-        key = self.key(source)
         with self._lock:
-            program = self._built.get(key)
+            program = self._built.get(source)
             if program is None:
+                key = self.key(source)
                 program = self._load(key) or self._build(key, source)
-                self._built[key] = program
+                self._built[source] = program
             return program
 
     def key(self, source: str) -> str:

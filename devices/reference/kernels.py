@@ -276,7 +276,7 @@ def _window_reduce(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
         if not largest:
             best = best + value
             continue
-        better = inside[at] & ((where < 0) | (value > best) | (np.isnan(value) & ~np.isnan(best)))
+        better = inside[at] & ((where < 0) | (value > best) | np.isnan(value))  # the last NaN wins
         best, where = np.where(better, value, best), np.where(better, flat[at], where)
     outs[0][...] = best
     if largest:

@@ -35,7 +35,7 @@ def order_dims(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
     dimension along which an input is dense comes second-innermost.
 
     >>> order_dims((2, 3), [(1, 2), (3, 1)])
-    Nest(shape=(3, 2), strides=((2, 1), (1, 3)), transposed=True)
+    Nest(shape=(2, 3), strides=((1, 2), (3, 1)), transposed=True)
     """
     out = strides[-1]
     order = sorted(range(len(shape)), key=lambda d: -out[d])

@@ -136,7 +136,7 @@ _LEAST: Final = {
 
 @lru_cache
 def _window_source(mode: str, stored: str, out: str, indices: bool) -> str:
-    """A maximum is kept in the operand's own dtype; NaN wins, the first index wins a tie."""
+    """A maximum is kept in the operand's own dtype; the last NaN wins, else the first index of a tie."""
     if mode == "sum":
         types, take = Types(stored, out), "total = MADD(value, (ACC)1, total);"
         start = "(ACC)0"
@@ -144,7 +144,7 @@ def _window_source(mode: str, stored: str, out: str, indices: bool) -> str:
         types = Types(stored, out, "f32" if stored == "f16" else stored)
         start = literal(_LEAST[types.acc], types.acc)
         take = (
-            "if (index < 0 || value > total || (value != value && total == total)) "
+            "if (index < 0 || value > total || value != value) "
             "{ total = value; index = at; }"
         )
     operand = "GLOBAL i64 *yi, i64 oyi, " if indices else ""

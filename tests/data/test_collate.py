@@ -62,7 +62,9 @@ def test_arrays_become_tensors_that_own_their_memory():
 
 
 @pytest.mark.parametrize(
-    "batch", [[object()], [(1, 2), (1,)], [None], [np.array(["text"])], [{1, 2}]], ids=str
+    "batch",
+    [[object()], [(1, 2), (1,)], [None], [np.array(["text"])], [{1, 2}]],
+    ids=["object", "ragged", "None", "array of text", "set"],
 )
 def test_a_mistake_raises_torchs_class_and_words(batch):
     with pytest.raises((TypeError, RuntimeError)) as ours:

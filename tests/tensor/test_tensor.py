@@ -350,6 +350,14 @@ def test_max_and_min_in_their_three_forms(device: str) -> None:
         assert_close(getattr(ours, f)(ours * 0), getattr(theirs, f)(theirs * 0))
 
 
+def test_max_pooling_of_nan_gives_the_last_ones_index(device: str) -> None:
+    data = np.array([[[[np.nan, 1.0, 5.0], [np.nan, 2.0, 5.0]]]], "f4")
+    ours = halon.max_pool2d(halon.tensor(data, device=device), 2, 1, return_indices=True)
+    theirs = torch.nn.functional.max_pool2d(torch.tensor(data), 2, 1, return_indices=True)
+    for a, b in zip(ours, theirs, strict=True):
+        assert_close(a, b)
+
+
 def test_reductions_of_nothing(device: str) -> None:
     x = halon.ones(0, 3, device=device)
     t = torch.ones(0, 3)
