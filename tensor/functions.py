@@ -283,10 +283,10 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             "Expected more than 1 value per channel when training, got input size "
             f"{list(input.shape)}"
         )
-    y, average, factor = normalisation.batch_norm_train(input, scale, shift, eps)
+    y, average, variance = normalisation.batch_norm_train(input, scale, shift, eps)
     if running_mean is not None and running_var is not None:
         with recording(False):
-            variance = (1.0 / (factor * factor) - eps) * (count / (count - 1))
+            variance = variance * (count / (count - 1))
             running_mean.mul_(1 - momentum).add_(average.to(running_mean.dtype), alpha=momentum)
             running_var.mul_(1 - momentum).add_(variance.to(running_var.dtype), alpha=momentum)
     return y

@@ -89,31 +89,30 @@ def _batch_norm(x: Any, weight: Any, bias: Any, eps: Any) -> Any:
     variance = mean(square(x - average), _axes(n), True)
     scale = rsqrt(variance + eps)
     y = (x - average) * (scale * _row(weight, n)) + _row(bias, n)
-    return y, reshape(average, (-1,)), reshape(scale, (-1,))
+    return y, reshape(average, (-1,)), reshape(variance, (-1,))
 
 
 def _batch_norm_grad(g: Any, out: Any, x: Any, weight: Any, bias: Any, eps: Any) -> Any:
-    """Ioffe and Szegedy, arXiv:1502.03167, section 3, per channel: dx = a g + b normal + c.
+    """Ioffe and Szegedy, arXiv:1502.03167, section 3, per channel: dx = a g + b centred + c.
 
     The statistics are outputs, so second derivatives flow through them too.
     """
     n = x.meta.ndim
-    scale = _row(out[2], n)
-    normal = (x - _row(out[1], n)) * scale
+    scale = rsqrt(_row(out[2], n) + eps)
+    centred = x - _row(out[1], n)
     dbias = sum(g[0], _axes(n), True)
-    dweight = sum(g[0] * normal, _axes(n), True)
-    per_channel = float(max(x.meta.numel // max(x.meta.shape[1], 1), 1))
+    dweight = sum(g[0] * centred, _axes(n), True) * scale
+    count = float(max(x.meta.numel // max(x.meta.shape[1], 1), 1))
     a = scale * _row(weight, n)
-    b = (dweight * a + square(scale) * _row(g[2], n)) / -per_channel
-    c = (_row(g[1], n) - dbias * a) / per_channel
-    dx = g[0] * a + normal * b + c
-    return dx, reshape(dweight, (-1,)), reshape(dbias, (-1,))
+    b = (_row(g[2], n) * 2.0 - dweight * scale * a) / count
+    c = (_row(g[1], n) - dbias * a) / count
+    return g[0] * a + centred * b + c, reshape(dweight, (-1,)), reshape(dbias, (-1,))
 
 
 batch_norm_train = op(
     "batch_norm_train(input: Tensor, weight: Tensor, bias: Tensor, eps: Number) -> Tensor",
     doc="Normalise [N, C, …] by the batch's own statistics per channel; returns the result, the "
-    "means and the reciprocal standard deviations.",
+    "means and the (biased) variances.",
     outputs=3, decompose=_batch_norm, grad=_batch_norm_grad,
     samples=lambda t: [(t(4, 3, 2, 2), t(3), t(3), 1e-5)],
 )  # fmt: skip

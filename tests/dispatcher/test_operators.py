@@ -35,7 +35,8 @@ def _conv(
 
 
 def _batch_norm(x: Any, w: Any, b: Any, eps: float) -> Any:
-    return torch.native_batch_norm(x, w, b, None, None, True, 0.1, eps)
+    y = torch.native_batch_norm(x, w, b, None, None, True, 0.1, eps)[0]
+    return y, x.mean((0, 2, 3)), x.var((0, 2, 3), correction=0)
 
 
 #: records whose torch spelling differs from ``torch.<name>(*args)``
