@@ -112,6 +112,8 @@ def _options(device: Any) -> list[str]:
     options = ["-cl-std=CL1.2", "-w"]
     if device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
         options.append("-cl-fp32-correctly-rounded-divide-sqrt")
+    if "cl_khr_fp16" in device.extensions:
+        options.append("-DPK_HALF")
     return options
 
 

@@ -136,17 +136,14 @@ _LEAST: Final = {
 
 @lru_cache
 def _window_source(mode: str, stored: str, out: str, indices: bool) -> str:
-    """A maximum is kept in the operand's own dtype; the last NaN wins, else the first index of a tie."""
+    """A maximum is kept in the operand's dtype; the last NaN wins, then the first of equals."""
     if mode == "sum":
         types, take = Types(stored, out), "total = MADD(value, (ACC)1, total);"
         start = "(ACC)0"
     else:
         types = Types(stored, out, "f32" if stored == "f16" else stored)
         start = literal(_LEAST[types.acc], types.acc)
-        take = (
-            "if (index < 0 || value > total || value != value) "
-            "{ total = value; index = at; }"
-        )
+        take = "if (index < 0 || value > total || value != value) { total = value; index = at; }"
     operand = "GLOBAL i64 *yi, i64 oyi, " if indices else ""
     store = "yi[oyi + to] = index < 0 ? 0 : index;" if indices else ""
     return assemble(

@@ -5,7 +5,8 @@
  * contiguous loads. bool is stored as b8 (0 or 1), f16 as h16 bits. Vector types and 64-bit atomics
  * are absent where the language has none. The C++ branch is for tests: KERNEL bodies get their ids
  * through a hidden parameter, LOCALMEM is static because groups run one after another, and
- * pk_barrier() switches fibers.
+ * pk_barrier() switches fibers. PK_HALF is defined for OpenCL devices that list cl_khr_fp16: some
+ * compilers define the extension's own macro regardless.
  */
 #if defined(__OPENCL_VERSION__)
 
@@ -13,7 +14,7 @@
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
-#ifdef cl_khr_fp16
+#ifdef PK_HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #endif
 
@@ -51,7 +52,7 @@ typedef double f64;
 
 DEVFN u32 pk_bits_f32(f32 v) { return as_uint(v); }
 DEVFN f32 pk_from_bits_f32(u32 v) { return as_float(v); }
-#ifdef cl_khr_fp16
+#ifdef PK_HALF
 DEVFN f32 pk_h2f(h16 v) { return convert_float(as_half(v)); }
 DEVFN h16 pk_f2h(f32 v) { return as_ushort(convert_half_rte(v)); }
 #else

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from halon.cli.devices import table_text
-from halon.hal.registry import DeviceRow, registry
+from halon.hal import aliases
+from halon.hal.registry import DeviceRow
 
 
 def halon(*arguments, **environment):
@@ -38,7 +39,7 @@ def test_devices_lists_every_registered_name():
     done = halon("devices")
     assert done.returncode == 0
     assert done.stdout.splitlines()[0].split()[:2] == ["NAME", "COUNT"]
-    for name in registry.names():
+    for name in aliases.BUILT_IN:
         assert f"\n{name} " in done.stdout
 
 
@@ -50,9 +51,9 @@ def test_devices_as_json_has_the_tables_fields():
 
 
 def test_a_broken_plug_in_is_shown_with_its_error_and_the_others_go_on():
-    done = halon("devices", HALON_DEVICE_PLUGINS="npu=no_such_module:Driver")
+    done = halon("devices", HALON_DEVICE_PLUGINS="broken=no_such_module:Driver")
     assert done.returncode == 0
-    line = next(line for line in done.stdout.splitlines() if line.startswith("npu"))
+    line = next(line for line in done.stdout.splitlines() if line.startswith("broken"))
     assert "failed" in line
     assert "no_such_module" in done.stdout
 
@@ -82,5 +83,5 @@ def test_arguments_that_cannot_be_used_exit_with_2(arguments, says, tmp_path):
 
 def test_an_unknown_device_lists_what_exists():
     done = halon("demo", "--devices", "no_such_npu")
-    for name in registry.available():
+    for name in ("cpu", "reference:0"):
         assert name in done.stderr
