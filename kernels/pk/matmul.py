@@ -28,7 +28,7 @@ from halon.kernels.pk.text import FLOATS, ITEMSIZE, assemble, read
 from halon.kernels.pk.types import Types
 
 _SIMPLE: Final = 32768  # products below which one item per element is as fast
-_ITEM: Final = 1 << 18  # products of a CPU work-item, so that starting it does not show
+_ITEM: Final = 1 << 20  # products of a CPU work-item, so that starting it does not show
 _LANES: Final = 16
 _PACK: Final = 1 << 14  # elements a work-item packs
 
@@ -170,7 +170,9 @@ def vector(p: Problem, types: Types, target: Target, a: int, packed: int, y: int
     """Register tiles over packed panels."""
     shape = tile(types, target)
     panels = ceil_div(p.n, shape.columns)
-    tiles = max(1, min(ceil_div(p.m, shape.rows), _ITEM // (shape.rows * shape.columns * p.k)))
+    tiles = ceil_div(p.m, shape.rows)
+    balanced = tiles * panels * p.batch // (4 * target.units)
+    tiles = max(1, min(tiles, balanced, _ITEM // (shape.rows * shape.columns * p.k)))
     rows = tiles * shape.rows
     source = _vector_source("matmul_vector.cl", types, shape, p.a[1] == 1)
     fixed = (

@@ -34,8 +34,8 @@ class FakeDevice(halon.Device):
     def __init__(
         self, caps: Iterable[OpCap] = (), flags: Caps = Caps.THREADSAFE, capacity: int = 1 << 40
     ) -> None:
-        self.rows = tuple(caps)
-        compute = frozenset(d for row in self.rows for d in row.in_dtypes)
+        self.listed = tuple(caps)
+        compute = frozenset(d for row in self.listed for d in row.in_dtypes)
         self.props = DeviceProps(
             name="Fake", mem_total=capacity, compute_dtypes=compute, caps=flags
         )
@@ -74,7 +74,7 @@ class FakeDevice(halon.Device):
         self.calls["synchronize"] += 1
 
     def op_caps(self) -> Sequence[OpCap]:
-        return self.rows
+        return self.listed
 
     def op_run(self, op: OpDesc, stream: Any = None) -> None:
         self.calls["op_run"] += 1
