@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from halon.dispatcher import expr
-from halon.dispatcher.op import NUMBER, OPERAND, OPERANDS, OPTIONAL, KernelCall, Op
+from halon.dispatcher.op import NUMBER, OPERAND, OPERANDS, OPTIONAL, STATIC, KernelCall, Op
 from halon.dispatcher.promote import Types, can_cast
 from halon.dispatcher.shapes import broadcast_shapes, elementwise_strides, expand_strides
 from halon.dispatcher.structures import Meta, contiguous_strides, dense_meta, make_meta
@@ -231,7 +231,7 @@ def symbolic_args(op: Op, signature: Signature, syms: Sequence[Any]) -> list[Any
             args.append(tuple(next(tensors) for _ in s))
         elif isinstance(s, Meta):
             args.append(next(tensors))
-        elif kind != 4 and s is not None:
+        elif kind != STATIC and s is not None:
             args.append(scalar_slot(scalar, s))
             scalar += 1
         else:
@@ -337,7 +337,7 @@ def _default_call(op: Op, signature: Signature) -> KernelCall:
     for p, s in zip(op.params, signature, strict=True):
         if p.kind == NUMBER:
             scalars.append((p.name, "f64" if s is float else "i64"))
-        elif p.kind == 4 and not isinstance(s, (DType, OpenDevice)) and s is not None:
+        elif p.kind == STATIC and not isinstance(s, (DType, OpenDevice)) and s is not None:
             attrs[p.name] = s
     return KernelCall(op.name, tensor_metas(op, signature), attrs, tuple(scalars))
 

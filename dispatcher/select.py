@@ -12,7 +12,7 @@ import numpy as np
 
 from halon.dispatcher import hot, lower, trace
 from halon.dispatcher import plan as plans
-from halon.dispatcher.op import NUMBER, OPERAND, OPERANDS, OPTIONAL, Op
+from halon.dispatcher.op import NUMBER, OPERAND, OPERANDS, OPTIONAL, STATIC, Op
 from halon.dispatcher.plan import LAUNCH, VIEW, Plan, Signature, Steps
 from halon.dispatcher.structures import (
     Meta,
@@ -47,7 +47,7 @@ def call(op: Op, args: tuple[Any, ...]) -> Any:
             key.append(a.meta)
             if a.storage is None:
                 symbolic = True
-        elif kind == plans_static:
+        elif kind == STATIC:
             key.append(tuple(a) if a.__class__ is list else a)
         elif kind == OPERANDS:
             tensors.extend(a)
@@ -82,8 +82,6 @@ def call_composed(op: Op, args: tuple[Any, ...]) -> Any:
     return call(op, args)
 
 
-plans_static: Final = 4  # op.STATIC, as a module constant: one global look-up fewer per argument
-
 #: ``halon.explain`` pushes a function here that sees each plan before it runs.
 watchers: list[Any] = []
 
@@ -109,7 +107,7 @@ def _split(op: Op, args: tuple[Any, ...]) -> tuple[Signature, list[TensorBase], 
     tensors: list[TensorBase] = []
     scalars: list[Any] = []
     for kind, a in zip(op.kinds, args, strict=True):
-        if kind == plans_static:
+        if kind == STATIC:
             signature.append(tuple(a) if isinstance(a, list) else a)
         elif isinstance(a, TensorBase):
             tensors.append(a)
@@ -369,7 +367,7 @@ def _instr_signature(program: trace.Program, instr: trace.Instr) -> Signature:
             return a.kind
         if kind == OPERANDS:
             return tuple(one(OPERAND, x) for x in a)
-        if kind == plans_static:
+        if kind == STATIC:
             return tuple(a) if isinstance(a, list) else a
         return None if a is None else type(a)
 
@@ -380,7 +378,7 @@ def _instr_scalars(instr: trace.Instr) -> list[Any]:
     return [
         a
         for kind, a in zip(instr.op.kinds, instr.args, strict=True)
-        if kind != plans_static and kind != OPERANDS and a is not None
+        if kind != STATIC and kind != OPERANDS and a is not None
         and not isinstance(a, trace.Ref)
     ]  # fmt: skip
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from halon.dispatcher.op import COMPOSE, KernelCall, op
-from halon.dispatcher.ops.elementwise import eq, isnan, mul, ne, square
+from halon.dispatcher.op import COMPOSE, KernelCall, Op, op
+from halon.dispatcher.ops.creation import iota
+from halon.dispatcher.ops.elementwise import eq, isnan, mul, ne, square, where
 from halon.dispatcher.ops.families import reduction_shape
 from halon.dispatcher.ops.movement import cast
-from halon.dispatcher.ops.views import expand, reshape
+from halon.dispatcher.ops.views import expand, permute, reshape, unsqueeze
 from halon.dispatcher.shapes import Shape, reduced_shape, wrap_dim, wrap_dims
 from halon.hal import dtypes as dt
 
@@ -40,85 +41,117 @@ def _samples(t: Any) -> list[tuple[Any, ...]]:
     return [(t(3, 4),), (t(3, 4), 0), (t(2, 3, 4), (0, 2), True), (t(),), (t(4, 3).t(), -1)]
 
 
-sum = op(
-    "sum(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
-    doc="Sum over ``dim`` (all by default); integers accumulate in int64, half in float32.",
-    shape=reduction_shape, dtype=_accumulated, kernel=_axes_call("sum"), empty=0,
-    grad=lambda g, out, x, dim, keepdim: spread(g, x, dim, keepdim), samples=_samples,
+def reduction(
+    name: str, kernel: str, doc: str, empty: Any, grad: Any, dtype: Any, **rules: Any
+) -> Op:
+    """A reduction over any set of dimensions by one primitive."""
+    rules.setdefault("samples", _samples)
+    rules.setdefault("methods", _PUBLIC)
+    return op(
+        f"{name}(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", doc=doc,
+        shape=reduction_shape, dtype=dtype, kernel=_axes_call(kernel), empty=empty, grad=grad,
+        **rules,
+    )  # fmt: skip
+
+
+sum = reduction(
+    "sum", "sum", "Sum over ``dim`` (all by default); integers in int64, half in float32.", 0,
+    lambda g, out, x, dim, keepdim: spread(g, x, dim, keepdim), _accumulated,
+)  # fmt: skip
+prod = reduction(
+    "prod", "prod", "Product over ``dim`` (all by default).", 1,
+    lambda g, out, x, dim, keepdim: prod_backward(g, x, dim, keepdim), _accumulated,
 )  # fmt: skip
 
-prod = op(
-    "prod(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
-    doc="Product over ``dim`` (all by default). Its gradient divides by the elements.",
-    shape=reduction_shape, dtype=_accumulated, kernel=_axes_call("prod"), empty=1,
-    grad=lambda g, out, x, dim, keepdim: spread(g * out, x, dim, keepdim) / x, samples=_samples,
+
+def _prod_backward(g: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    """The product of the other elements: by division, except where one of them is 0."""
+    zero = eq(x, 0)
+    rest = where(zero, 1.0, x)
+    product = spread(prod(rest, dim, True), x, dim, True)
+    zeros = spread(sum(zero, dim, True), x, dim, True)
+    others = where(eq(zeros, 0), product / rest, where(zero & eq(zeros, 1), product, 0.0))
+    return spread(g, x, dim, keepdim) * others
+
+
+prod_backward = op(
+    "prod_backward(grad: Tensor, input: Tensor, dim: Ints, keepdim: bool) -> Tensor",
+    doc="The gradient of ``prod``, also where elements are 0.", decompose=_prod_backward, grad=None,
+    samples=lambda t: [(t(4), t(3, 4), 0, False)],
 )  # fmt: skip
+
+
+@prod_backward.grad
+def _prod_backward_grad(gg: Any, out: Any, g: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    """By the matrix of factors that leaves out one element per row: exact, n squared in memory."""
+    ndim = x.meta.ndim
+    axes = wrap_dims(dim, ndim)
+    order = tuple(d for d in range(ndim) if d not in axes) + axes
+    moved = tuple(x.meta.shape[d] for d in order)
+    n = count(x.meta.shape, dim)
+
+    def rows(t: Any) -> Any:
+        return reshape(permute(t, order), (-1, n))
+
+    index = iota(n, 0, 1, dt.int64, x.meta.device)
+    own = eq(reshape(index, (n, 1)), reshape(index, (1, n)))
+    factors = where(own, 1.0, unsqueeze(rows(x), 1))
+    weight = rows(gg) * reshape(g, (-1, 1))
+    dfactors = prod_backward(weight, factors, (2,), False)
+    dx = reshape(sum(where(own, 0.0, dfactors), (1,), False), moved)
+    dg = sum(rows(gg) * prod(factors, (2,), False), (1,), False)
+    return reshape(dg, g.meta.shape), permute(dx, tuple(order.index(d) for d in range(ndim)))
 
 
 def _extremum_grad(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
     best = spread(out, x, dim, keepdim)
     ties = eq(x, best) | (isnan(x) & isnan(best))
     share = cast(ties, x.meta.dtype)
-    count = sum(share, wrap_dims(dim, x.meta.ndim), True)
-    return spread(g, x, dim, keepdim) * (share / count)
+    total = sum(share, wrap_dims(dim, x.meta.ndim), True)
+    return spread(g, x, dim, keepdim) * (share / total)
 
 
 _NO_IDENTITY = "Expected reduction dim to be specified for input.numel() == 0: it has no identity"
 
-amax = op(
-    "amax(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
-    doc="The largest element over ``dim``; NaN wins; ties share the gradient.",
-    shape=reduction_shape, dtype=lambda input, *_: input.dtype, kernel=_axes_call("max_reduce"),
-    empty=_NO_IDENTITY, grad=_extremum_grad, samples=_samples,
+amax = reduction(
+    "amax", "max_reduce", "The largest element over ``dim``; NaN wins; ties share the gradient.",
+    _NO_IDENTITY, _extremum_grad, lambda input, *_: input.dtype,
+)  # fmt: skip
+amin = reduction(
+    "amin", "min_reduce", "The smallest element over ``dim``; NaN wins; ties share the gradient.",
+    _NO_IDENTITY, _extremum_grad, lambda input, *_: input.dtype,
+)  # fmt: skip
+any_of = reduction(
+    "any_of", "max_reduce", "``any`` of a bool tensor.", False, None, lambda *_: dt.bool_,
+    methods=(), samples=lambda t: [(t(3, 4) > 0, 1)],
+)  # fmt: skip
+all_of = reduction(
+    "all_of", "min_reduce", "``all`` of a bool tensor.", True, None, lambda *_: dt.bool_,
+    methods=(), samples=lambda t: [(t(3, 4) > 0, 1)],
 )  # fmt: skip
 
-amin = op(
-    "amin(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
-    doc="The smallest element over ``dim``; NaN wins; ties share the gradient.",
-    shape=reduction_shape, dtype=lambda input, *_: input.dtype, kernel=_axes_call("min_reduce"),
-    empty=_NO_IDENTITY, grad=_extremum_grad, samples=_samples,
-)  # fmt: skip
 
+def _index_reduction(name: str, doc: str) -> Op:
+    """The position of an extremum along one dimension, or in the flattened operand."""
 
-def _index_call(name: str) -> Any:
     def kernel(input: Any, dim: int | None = None, keepdim: bool = False) -> KernelCall:
         axes = tuple(range(input.ndim)) if dim is None else wrap_dims(dim, input.ndim)
         return KernelCall(name, (input,), {"axes": axes, "keepdim": keepdim})
 
-    return kernel
+    return op(
+        f"{name}(input: Tensor, dim: Int = None, keepdim: bool = False) -> Tensor", doc=doc,
+        methods=_PUBLIC, shape=reduction_shape, dtype=lambda *_: dt.int64, kernel=kernel,
+        empty=_NO_IDENTITY, grad=None,
+        samples=lambda t: [(t(3, 4),), (t(3, 4), 0), (t(2, 3, 4), 2, True), (t(),)],
+    )  # fmt: skip
 
 
-def _index_samples(t: Any) -> list[tuple[Any, ...]]:
-    return [(t(3, 4),), (t(3, 4), 0), (t(2, 3, 4), 2, True), (t(),)]
-
-
-argmax = op(
-    "argmax(input: Tensor, dim: Int = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
-    doc="Index of the largest element (the first of equals; NaN counts as largest).",
-    shape=reduction_shape, dtype=lambda *_: dt.int64, kernel=_index_call("argmax"),
-    empty=_NO_IDENTITY, grad=None, samples=_index_samples,
-)  # fmt: skip
-
-argmin = op(
-    "argmin(input: Tensor, dim: Int = None, keepdim: bool = False) -> Tensor", methods=_PUBLIC,
-    doc="Index of the smallest element (the first of equals; NaN counts as smallest).",
-    shape=reduction_shape, dtype=lambda *_: dt.int64, kernel=_index_call("argmin"),
-    empty=_NO_IDENTITY, grad=None, samples=_index_samples,
-)  # fmt: skip
-
-any_of = op(
-    "any_of(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor",
-    doc="``any`` of a bool tensor.", shape=reduction_shape, dtype=lambda *_: dt.bool_,
-    kernel=_axes_call("max_reduce"), empty=False, grad=None,
-    samples=lambda t: [(t(3, 4) > 0, 1)],
-)  # fmt: skip
-
-all_of = op(
-    "all_of(input: Tensor, dim: Ints = None, keepdim: bool = False) -> Tensor",
-    doc="``all`` of a bool tensor.", shape=reduction_shape, dtype=lambda *_: dt.bool_,
-    kernel=_axes_call("min_reduce"), empty=True, grad=None,
-    samples=lambda t: [(t(3, 4) > 0, 1)],
-)  # fmt: skip
+argmax = _index_reduction(
+    "argmax", "Index of the largest element (the first of equals; NaN counts as largest)."
+)
+argmin = _index_reduction(
+    "argmin", "Index of the smallest element (the first of equals; NaN counts as smallest)."
+)
 
 
 def _as_truth(result: Any, x: Any) -> Any:

@@ -208,6 +208,14 @@ def test_gradcheck_finds_a_wrong_gradient() -> None:
     assert not halon.autograd.gradcheck(wrong, x, raise_exception=False)
 
 
+def test_the_gradient_of_a_product_is_right_where_elements_are_zero() -> None:
+    for values in ([[0.0, 2.0, 3.0]], [[0.0, 2.0, 0.0]], [[1.0, 2.0, 3.0], [0.0, 5.0, 0.5]]):
+        x = halon.tensor(values, dtype=halon.float64, requires_grad=True)
+        for dim in (None, 0, 1, (0, 1)):
+            assert halon.autograd.gradcheck(lambda t, d=dim: halon.prod(t, d), x)
+            assert halon.autograd.gradgradcheck(lambda t, d=dim: halon.prod(t, d), x)
+
+
 def test_a_small_network_has_torch_gradients(device: str) -> None:
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(s).astype("f4") for s in ((5, 3), (4, 3), (4,), (2, 4))]

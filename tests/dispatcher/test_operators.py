@@ -39,6 +39,13 @@ def _batch_norm(x: Any, w: Any, b: Any, eps: float) -> Any:
     return y, x.mean((0, 2, 3)), x.var((0, 2, 3), correction=0)
 
 
+def _prod_backward(g: Any, x: Any, dim: int, keepdim: bool) -> Any:
+    if not x.is_floating_point():
+        raise TypeError("integers have no gradient")
+    (grad,) = torch.autograd.grad(x.requires_grad_().prod(dim, keepdim), x, g)
+    return grad
+
+
 #: records whose torch spelling differs from ``torch.<name>(*args)``
 TORCH: dict[str, Any] = {
     "relu_backward": lambda g, y: torch.where(y > 0, g, torch.zeros_like(g)),
@@ -52,6 +59,7 @@ TORCH: dict[str, Any] = {
     "amax": lambda x, dim=None, keepdim=False: torch.amax(x, dim if dim is not None else (), keepdim),
     "amin": lambda x, dim=None, keepdim=False: torch.amin(x, dim if dim is not None else (), keepdim),
     "prod": lambda x, dim=None, keepdim=False: _each_dim(torch.prod, x, dim, keepdim),
+    "prod_backward": _prod_backward,
     "any": lambda x, dim=None, keepdim=False: torch.any(x, dim, keepdim) if dim is not None else torch.any(x),
     "all": lambda x, dim=None, keepdim=False: torch.all(x, dim, keepdim) if dim is not None else torch.all(x),
     "any_of": lambda x, dim=None, keepdim=False: torch.any(x, dim, keepdim),
