@@ -1,4 +1,4 @@
-"""A device whose operations take no byte offset gets its operands copied to buffers of their own."""
+"""A device whose operations take no byte offset gets operands copied to buffers of their own."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from halon.dispatcher.op import OPS, Op
 from halon.hal.errors import Declined, HalonError, NotImplementedOnDevice
 from halon.hal.op_desc import OpCap, OpDesc
 from halon.hal.properties import ANY, Layout
+from halon.hal.registry import registry
 from halon.testing import Maker, assert_close
 from tests.hal.fakes import FakeDevice, cap, output, register
 
@@ -139,7 +140,7 @@ def test_an_operand_at_an_offset_is_moved_for_a_device_that_takes_none() -> None
         assert (x[1] + y[1]).tolist() == np.add(X[1], Y[1]).tolist()
     x[1].add_(y[1])
     assert x.tolist() == [X[0], np.add(X[1], Y[1]).tolist()]
-    halon.hal.registry.registry.open(name).allocator.empty_cache()  # type: ignore[attr-defined]
+    registry.open(name).allocator.empty_cache()
     assert fake.held == before
 
 
@@ -151,7 +152,7 @@ def test_memory_moved_for_an_offset_is_given_back_when_the_operation_fails() -> 
     fake = Fails([cap("add", "f32", layouts=Layout.CONTIG)])
     name = register(fake)
     x, y = on(name, X, Y)
-    stats = halon.hal.registry.registry.open(name).allocator.stats  # type: ignore[attr-defined]
+    stats = registry.open(name).allocator.stats
     before = stats.allocated_bytes
     for _ in range(2):
         with pytest.raises(RuntimeError, match="E42"):
@@ -171,7 +172,8 @@ def test_a_narrow_dtype_is_computed_in_a_wider_one(stored: str, computed: str) -
     got = x * y
     assert got.dtype == x.dtype
     assert_close(got, np.asarray([1, 100, 7], kind) * np.asarray([3, 2, 5], kind))
-    assert fake.ran == ["cast", "cast", "mul", "cast"]
+    assert set(fake.ran) == {"cast", "mul"}
+    assert fake.ran.count("mul") == 1
     assert steps(name) == {"widened": 1}
 
 
@@ -212,9 +214,17 @@ def test_an_expression_runs_by_primitives() -> None:
 
 def test_native_comes_before_a_decomposition_at_every_level() -> None:
     prims = [cap("add", "f32"), cap("neg", "f32"), cap("exp", "f32"), cap("recip", "f32"), *MOVES]
-    fake, name = device(*prims, cap("sigmoid", "f32"))
-    (x,) = on(name, X)
-    x.sigmoid()
+
+    class Sigmoid(FakeDevice):
+        def op_run(self, op: OpDesc, stream: Any = None) -> None:
+            if op.op != "sigmoid":
+                return super().op_run(op)
+            self.ran.append(op.op)
+            self.array(op.outs[0])[...] = 1 / (1 + np.exp(-self.array(op.ins[0])))
+
+    fake = Sigmoid([*prims, cap("sigmoid", "f32")])
+    (x,) = on(register(fake), X)
+    assert_close(x.sigmoid(), 1 / (1 + np.exp(-np.float32(X))), op="sigmoid")
     assert fake.ran == ["sigmoid"]
     fake, name = device(*prims)
     (x,) = on(name, X)
@@ -418,9 +428,9 @@ print(halon.autograd.gradcheck(softsign, d), halon.autograd.gradgradcheck(softsi
 def test_a_record_declared_in_a_script_gives_values_and_gradients_on_every_device(
     where: str,
 ) -> None:
-    if where not in halon.hal.registry.registry.available():  # type: ignore[attr-defined]
+    if where not in registry.available():
         row = next(
-            r for r in halon.hal.registry.registry.table()  # type: ignore[attr-defined]
+            r for r in registry.table()
             if where.startswith(r.name)
         )  # fmt: skip
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{where}: {row.reason}")
