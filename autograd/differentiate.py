@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from halon.autograd import engine
+from halon.dispatcher.hot import bring_up_to_date
 from halon.dispatcher.structures import TensorBase
 from halon.tensor import tensor as tensor_module
 from halon.tensor.creation import ones_like
@@ -26,14 +27,11 @@ def _roots(tensors: list[Tensor], grads: list[Any]) -> list[tuple[Any, Any]]:
         )
     roots = []
     for i, (t, g) in enumerate(zip(tensors, grads, strict=True)):
+        if t.base is not None and t.base.node is not t.base_node:
+            bring_up_to_date(t)
         if not t.wants_grad:
             raise RuntimeError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
-            )
-        if t.base is not None and t.base.node is not t.base_node:
-            raise RuntimeError(
-                f"element {i} of tensors is a view made before its base was modified in place; "
-                "take the view again after the write"
             )
         if g is None:
             if t.numel() != 1:

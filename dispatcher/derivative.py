@@ -74,6 +74,15 @@ class Row:
             for i, (g, t) in enumerate(zip(per_tensor, tensors, strict=True))
         ]
 
+    def save(
+        self, tensors: Sequence[TensorBase], results: Sequence[TensorBase]
+    ) -> tuple[Saved, ...]:
+        """What the rule reads, from a call's operands and results."""
+        return tuple(
+            [Saved(results[i], True, i) for i in self.saved_outputs]
+            + [Saved(tensors[i], False, i) for i in self.saved_inputs]
+        )
+
     def backward(self, node: Node, grads: Sequence[Any], create_graph: bool) -> list[Any]:
         """Input gradients of a node from its output gradients (None: no gradient arrived)."""
         program, used = self.program(
@@ -103,19 +112,6 @@ class Row:
             t.node, t.node_index = node.edges[s.position]
             t.wants_grad = True
         return t
-
-
-def save(
-    row: Row, tensors: Sequence[TensorBase], results: Sequence[TensorBase], written: Storage | None
-) -> tuple[Saved, ...]:
-    """What the row reads of a call's operands and results; ``hot.record`` tells ``written``."""
-    saved = [Saved(results[i], True, i) for i in row.saved_outputs]
-    for i in row.saved_inputs:
-        kept = Saved(tensors[i], False, i)
-        if kept.storage is written:
-            kept.version -= 1
-        saved.append(kept)
-    return tuple(saved)
 
 
 def check_saved(node: Node) -> tuple[Saved, ...]:

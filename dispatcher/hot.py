@@ -8,6 +8,7 @@ from typing import Any
 from halon.dispatcher import fallback
 from halon.dispatcher.expr import Name
 from halon.dispatcher.plan import HOST, LAUNCH, VIEW, Plan
+from halon.dispatcher.rewrite import refresh
 from halon.dispatcher.structures import (
     Meta,
     Node,
@@ -17,6 +18,7 @@ from halon.dispatcher.structures import (
     new_storage,
     user_place,
 )
+from halon.dispatcher.structures import recording as recording_mode
 from halon.dispatcher.trace import SymNumber
 
 Value = tuple[Storage, int]  # a storage and a byte offset; the plan knows the metadata
@@ -51,9 +53,9 @@ def run(plan: Plan, tensors: Sequence[TensorBase], scalars: Sequence[Any]) -> An
         handles.append(t.storage.handle)
         offsets.append(t.offset)
         if modes.grad:
-            recording = recording or t.wants_grad
             if t.base is not None and t.base.node is not t.base_node:
-                raise stale_view(plan, t)
+                bring_up_to_date(t)
+            recording = recording or t.wants_grad
     if plan.kind == LAUNCH and len(plan.outs) == 1:
         if plan.bounds:
             scalars = fitted(plan, scalars)
@@ -80,22 +82,45 @@ def run_into(
     plan: Plan, target: TensorBase, tensors: Sequence[TensorBase], scalars: Sequence[Any]
 ) -> None:
     """Execute a plan into an existing tensor; the caller has checked that history allows it."""
+    recording = modes.grad and any(t.wants_grad for t in tensors)
+    originals = _originals(plan, target, tensors) if recording else tensors
     execute(
         plan, [(t.storage, t.offset) for t in tensors], scalars, (target.storage, target.offset)
     )
     plan.calls += 1
     touch(target, plan)
-    if modes.grad and any(t.wants_grad for t in tensors):
-        record(plan, tensors, scalars, [target], written=target.storage)
+    if recording:
+        record(plan, tensors, scalars, [target], originals)
 
 
-def stale_view(plan: Plan, t: TensorBase) -> RuntimeError:
-    """A view whose base was written under autograd after the view was made."""
+def _originals(
+    plan: Plan, target: TensorBase, tensors: Sequence[TensorBase]
+) -> Sequence[TensorBase]:
+    """The operands, with copies of those the derivative reads and the write is about to change."""
+    assert plan.op is not None
+    if plan.op.rule is None:
+        return tensors
+    row = derivative_row(plan, tensors)
+    kept = list(tensors)
+    for i in row.saved_inputs:
+        if tensors[i].storage is target.storage:
+            from halon.dispatcher.ops.movement import clone
+
+            with recording_mode(False):
+                kept[i] = clone(tensors[i])
+    return kept
+
+
+def bring_up_to_date(t: TensorBase) -> None:
+    """Give a view the history of its base, which was written after the view was made."""
+    if refresh(t):
+        return
     write = t.storage.last_write
-    return RuntimeError(
-        f"{plan}: operand {t.meta} is a view made before its base was modified in place"
+    raise RuntimeError(
+        f"{t.meta} is a view made before its base was modified in place"
         + (f" by {write[0]}_ at {write[1]}" if write else "")
-        + "; its gradient would miss that. Take the view again after the write"
+        + ", and it repeats elements or its base is not row-major; take the view again after the "
+        "write"
     )
 
 
@@ -168,18 +193,8 @@ def fitted(plan: Plan, scalars: Sequence[Any]) -> list[Any]:
     return result
 
 
-def record(
-    plan: Plan, tensors: Sequence[TensorBase], scalars: Sequence[Any], results: Sequence[Any],
-    written: Storage | None = None,
-) -> None:  # fmt: skip
-    """Attach the node of a differentiable call to its results.
-
-    ``written`` is the storage an in-place call has just written: an operand saved from it is
-    already stale, which backward reports.
-    """
-    assert plan.op is not None
-    if plan.op.rule is None:
-        return
+def derivative_row(plan: Plan, tensors: Sequence[TensorBase]) -> Any:
+    """The plan's derivative for the operands that want a gradient."""
     from halon.dispatcher import derivative  # imports this module
 
     mask = 0
@@ -189,11 +204,26 @@ def record(
     row = plan.rows.get(mask)
     if row is None:
         row = plan.rows[mask] = derivative.Row(plan, tuple(t.meta for t in tensors), mask)
+    return row
+
+
+def record(
+    plan: Plan, tensors: Sequence[TensorBase], scalars: Sequence[Any], results: Sequence[Any],
+    originals: Sequence[TensorBase] | None = None,
+) -> None:  # fmt: skip
+    """Attach the node of a differentiable call to its results.
+
+    ``originals`` are the operands as they were before an in-place call wrote them.
+    """
+    assert plan.op is not None
+    if plan.op.rule is None:
+        return
+    row = derivative_row(plan, tensors)
     edges = tuple(
         None if not t.wants_grad else t if t.node is None else (t.node, t.node_index)
         for t in tensors
     )
-    saved = derivative.save(row, tensors, results, written)
+    saved = row.save(tensors if originals is None else originals, results)
     place = user_place() if saved else None
     node = Node(row.name, row, edges, saved, list(scalars), plan.outs, place)
     for i, result in enumerate(results):

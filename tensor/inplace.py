@@ -6,7 +6,9 @@ import warnings
 from typing import Any
 
 from halon.dispatcher import select
+from halon.dispatcher.hot import bring_up_to_date
 from halon.dispatcher.op import OPS, Op
+from halon.dispatcher.rewrite import geometry, rebase
 from halon.dispatcher.structures import TensorBase, modes
 from halon.tensor import transfer
 
@@ -17,8 +19,7 @@ def update(op: Op, target: Any, args: tuple[Any, ...]) -> Any:
     Raises RuntimeError for a leaf that requires grad, for memory that overlaps itself, and for a
     view of a tensor with history.
     """
-    if modes.grad:
-        _check_history(op, target, args)
+    rewrite = modes.grad and _check_history(op, target, args)
     if any(n > 1 and s == 0 for n, s in zip(target.meta.shape, target.meta.strides, strict=True)):
         raise RuntimeError(
             f"{op.name}_: unsupported operation: more than one element of the written-to tensor "
@@ -30,24 +31,42 @@ def update(op: Op, target: Any, args: tuple[Any, ...]) -> Any:
         if args[1].meta.device is not here:
             args = (args[0], transfer.to_device(args[1], here))
     args = tuple(_apart(op, a, target) for a in args)
+    if not rewrite:
+        select.call_into(op, target, args)
+        return target
+    base = target.base
+    before = None if not base.wants_grad else (base.node, base.node_index)
     select.call_into(op, target, args)
+    if target.wants_grad:
+        rebase(target, before)
     return target
 
 
-def _check_history(op: Op, target: Any, args: tuple[Any, ...]) -> None:
+def _check_history(op: Op, target: Any, args: tuple[Any, ...]) -> bool:
+    """Whether the write must rewrite the history of the target's base; refuses what torch does."""
+    base = target.base
+    if base is not None and base.node is not target.base_node:
+        bring_up_to_date(target)
     if target.wants_grad and target.node is None:
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
             f"({op.name}_ on {target.meta})"
         )
-    base = target.base
     involved = any(isinstance(a, TensorBase) and a.wants_grad for a in args)
-    if base is not None and (involved or base.wants_grad):
+    if base is None or not (involved or base.wants_grad):
+        return False
+    if base.wants_grad and base.node is None:
         raise RuntimeError(
-            f"{op.name}_: in-place on a view ({target.meta} of {base.meta}) of a tensor that takes "
-            "part in autograd is not supported. Modify the base, clone() the view first, or do it "
-            "under no_grad()"
+            "a view of a leaf Variable that requires grad is being used in an in-place operation. "
+            f"({op.name}_ on {target.meta} of {base.meta})"
         )
+    if geometry(target, base) is None:
+        raise RuntimeError(
+            f"{op.name}_: in-place on a view ({target.meta} of {base.meta}) that repeats elements, "
+            "changes the dtype or whose base is not row-major is not supported under autograd. "
+            "clone() it first, or do it under no_grad()"
+        )
+    return True
 
 
 def _overlaps(a: Any, target: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from halon.dispatcher.op import Window, Windows, op
+from halon.dispatcher.ops.creation import full
 from halon.dispatcher.ops.movement import dense
 from halon.dispatcher.shapes import Shape, infer_size, view_strides, wrap_dim
 from halon.dispatcher.structures import contiguous_strides
@@ -239,4 +240,46 @@ alias = op(
     "alias(input: Tensor) -> Tensor", view=lambda input: (input.shape, input.strides, 0),
     doc="The same memory and shape: a new tensor for ``detach`` and ``view_as``.",
     grad=lambda g, out, x: g, samples=lambda t: [(t(3, 4),)],
+)  # fmt: skip
+
+
+# -- windows of a row-major tensor, for dispatcher/rewrite.py --------------------------------------
+window = op(
+    "window(input: Tensor, size: Ints, stride: Ints, offset: int) -> Tensor",
+    doc="Elements of a row-major tensor at strides from an offset, all distinct.",
+    view=lambda input, size, stride, offset: (size, stride, offset * input.dtype.itemsize),
+    grad=lambda g, out, x, size, stride, offset: window_backward(
+        g, x.meta.shape, size, stride, offset
+    ),
+    samples=lambda t: [],
+)  # fmt: skip
+
+window_backward = op(
+    "window_backward(grad: Tensor, base: Ints, size: Ints, stride: Ints, offset: int) -> Tensor",
+    doc="Zeros of a size with ``grad`` in a window.",
+    windows=lambda grad, base, size, stride, offset: Windows(
+        0, [Window(size, stride, offset)]
+    ),
+    shape=lambda grad, base, *_: base, dtype=lambda grad, *_: grad.dtype,
+    grad=lambda g, out, grad, base, size, stride, offset: window(
+        dense(g), size, stride, offset
+    ),
+    samples=lambda t: [],
+)  # fmt: skip
+
+window_assign = op(
+    "window_assign(input: Tensor, src: Tensor, size: Ints, stride: Ints, offset: int) -> Tensor",
+    doc="A copy of ``input`` with ``src`` in a window.",
+    windows=lambda input, src, size, stride, offset: Windows(
+        None,
+        [Window(input.shape, contiguous_strides(input.shape), 0), Window(size, stride, offset)],
+    ),
+    shape=lambda input, *_: input.shape, dtype=lambda input, *_: input.dtype,
+    grad=lambda g, out, x, src, size, stride, offset: (
+        window_assign(
+            g, full(size, 0, g.meta.dtype, g.meta.device), size, stride, offset
+        ),
+        window(dense(g), size, stride, offset),
+    ),
+    samples=lambda t: [],
 )  # fmt: skip

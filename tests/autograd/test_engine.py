@@ -47,12 +47,13 @@ def test_a_stale_save_names_the_operator_and_both_lines(device: str) -> None:
     assert f"test_engine.py:{saved + 1}" in text
 
 
-def test_a_saved_operand_written_by_its_own_operator_is_stale(device: str) -> None:
-    w = halon.ones(3, requires_grad=True, device=device)
-    x = halon.ones(3, device=device) * 3
-    x.mul_(w)  # saves x as it was before the write, for the gradient of w
-    with pytest.raises(VersionError, match="mul"):
-        x.sum().backward()
+def test_an_in_place_product_keeps_the_operand_its_gradient_needs(device: str) -> None:
+    w = halon.tensor([1.0, 2.0], requires_grad=True, device=device)
+    x = halon.tensor([3.0, 4.0], device=device)
+    x.mul_(w)  # the gradient of w is x as it was before the write
+    x.sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [3, 4]
 
 
 def test_gradients_accumulate_and_graphs_are_freed(device: str) -> None:
@@ -132,23 +133,6 @@ def test_leaves_that_require_grad_cannot_be_written(device: str) -> None:
     with halon.no_grad():
         x.add_(1)
     assert x.tolist() == [2, 2]
-
-
-def test_a_view_taken_before_its_base_was_written_is_refused_not_wrong() -> None:
-    x = halon.ones(3, requires_grad=True) * 2
-    v = x[0]
-    x.mul_(3)
-    with pytest.raises(RuntimeError, match="view made before its base"):
-        (v * 1).backward()
-    with pytest.raises(RuntimeError, match="view made before its base"):
-        v.backward()
-    (x[0] * 1).backward()
-
-
-def test_writing_a_view_of_a_tensor_with_history_is_refused() -> None:
-    x = halon.ones(3, requires_grad=True) * 2
-    with pytest.raises(RuntimeError, match="in-place on a view"):
-        x[0] = 1.0
 
 
 def test_hooks_see_and_replace_gradients() -> None:

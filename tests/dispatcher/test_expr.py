@@ -64,7 +64,7 @@ def test_precedence_is_pythons() -> None:
     ("exp(a, base=b)", "exp"),
 ])  # fmt: skip
 def test_what_is_not_understood_is_shown_with_the_expression(text: str, wrong: str) -> None:
-    with pytest.raises(ValueError, match="expression|operands") as caught:
+    with pytest.raises(ValueError, match=r"expression|operands") as caught:
         expr.parse(text, ["a", "b"])
     assert wrong in str(caught.value)
     assert repr(text) in str(caught.value)
@@ -207,9 +207,7 @@ def test_every_expansion_has_a_numpy_function_here() -> None:
     assert set(EXPANDED) == set(NUMPY)
 
 
-@pytest.mark.parametrize(
-    ("op", "dtype"), [(op, dtype) for op in EXPANDED for dtype in defined(op)]
-)
+@pytest.mark.parametrize(("op", "dtype"), [(op, dtype) for op in EXPANDED for dtype in defined(op)])
 def test_an_expansion_equals_numpy(op: str, dtype: str) -> None:
     ins = [
         np.ascontiguousarray(x).ravel()

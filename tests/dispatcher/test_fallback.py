@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +24,6 @@ ROOT = Path(__file__).parents[2]
 def npu() -> str:
     """A device that can only add float32."""
     return register(FakeDevice([cap("add", "f32")]))
-
-
-@pytest.fixture
-def heard() -> Iterator[list[str]]:
-    """Texts of the fallback warnings of a test, none of them filtered."""
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield texts
-        texts.extend(str(w.message) for w in caught)
-
-
-def listen() -> Any:
-    recorder = warnings.catch_warnings(record=True)
-    return recorder
 
 
 def texts(caught: list[warnings.WarningMessage]) -> list[str]:
@@ -83,7 +67,7 @@ def test_every_shape_of_one_operator_is_one_row(npu: str) -> None:
     with halon.fallback("silent"):
         for n in range(5):
             halon.ones(n).to(npu).exp()
-    assert only(npu).calls == 4 + 1 * (halon.fallback_counters(npu) != {}) - 1
+    assert only(npu).calls == 4  # the empty one has nothing to run
     assert only(npu).d2h_bytes == only(npu).h2d_bytes == 4 * (1 + 2 + 3 + 4)
 
 
@@ -221,14 +205,20 @@ def test_a_plan_made_in_one_mode_does_not_outlive_it(npu: str) -> None:
         x.exp()
         with halon.fallback("error"), pytest.raises(NotImplementedOnDevice):
             x.exp()
-        assert x.exp().tolist() == np.exp(np.ones(3, "f4")).tolist()
+        x.exp()
+    assert only(npu).calls == 2
 
 
 def test_a_mode_ends_with_its_block_even_by_an_exception(npu: str) -> None:
     before = fallback.mode()
-    with pytest.raises(KeyError), halon.fallback("error"):
-        assert fallback.mode() == "error"
-        raise KeyError
+
+    def fails() -> None:
+        with halon.fallback("error"):
+            assert fallback.mode() == "error"
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
     assert fallback.mode() == before
 
 
@@ -266,11 +256,17 @@ def test_a_host_result_is_written_back_into_a_strided_view(npu: str) -> None:
     x = halon.from_numpy(array.copy()).to(npu)
     with halon.fallback("silent"):
         x[1:, 1::2].exp_()
-        x.t()[0].mul_(x[:, 5])
     want = array.copy()
-    np.exp(want[1:, 1::2], out=want[1:, 1::2])
-    want[:, 0] *= want[:, 5]
+    want[1:, 1::2] = np.exp(want[1:, 1::2])
     np.testing.assert_allclose(x.cpu().numpy(), want, rtol=1e-6)
+
+
+def test_columns_that_interleave_may_be_combined_in_place(npu: str, device: str) -> None:
+    for name in (npu, device):
+        x = halon.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], device=name)
+        with halon.fallback("silent"):
+            x[:, 0] += x[:, 2]
+        assert x.tolist() == [[4, 2, 3], [10, 5, 6]]
 
 
 @pytest.mark.parametrize("write", [
@@ -377,7 +373,9 @@ def stderr(mode: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize(("mode", "warnings_", "lines"), [("", 1, 0), ("silent", 0, 0), ("log", 0, 2)])
+@pytest.mark.parametrize(
+    ("mode", "warnings_", "lines"), [("", 1, 0), ("silent", 0, 0), ("log", 0, 2)]
+)
 def test_the_environment_sets_the_mode(mode: str, warnings_: int, lines: int) -> None:
     text = stderr(mode)
     assert text.count("FallbackWarning: fake0:0: exp(f32[3]) ran on the host") == warnings_

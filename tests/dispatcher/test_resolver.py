@@ -299,7 +299,9 @@ def test_views_cost_no_device_anything() -> None:
 
 def test_the_host_itself_has_nobody_to_fall_back_to() -> None:
     x = halon.ones(1, 1, 3, 3, dtype=halon.int64)
-    with pytest.raises(NotImplementedOnDevice, match=r"convolution\(i64.*is not implemented on cpu"):
+    with pytest.raises(
+        NotImplementedOnDevice, match=r"convolution\(i64.*is not implemented on cpu"
+    ):
         halon.nn.functional.conv2d(x, x)
 
 
@@ -411,7 +413,9 @@ def scratch(code: str, **environment: str) -> list[str]:
     return output(SCRATCH + code, PYTHONPATH=path, **environment).splitlines()
 
 
-def test_a_record_declared_in_a_script_agrees_with_numpy_and_its_gradient_with_differences() -> None:
+def test_a_record_declared_in_a_script_agrees_with_numpy_and_its_gradient_with_differences() -> (
+    None
+):
     assert scratch("""
 for dtype in (np.float16, np.float32, np.float64, np.int32):
     x = np.linspace(-3, 3, 12).reshape(3, 4).astype(dtype)

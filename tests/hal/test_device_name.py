@@ -38,7 +38,9 @@ def test_without_an_index_it_differs_from_index_0_as_in_torch() -> None:
     assert device("npu") != "npu"
 
 
-@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))])
+@pytest.mark.parametrize(
+    "copier", [copy.copy, copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))]
+)
 @pytest.mark.parametrize("spec", ["npu", "npu:3"])
 def test_copies_and_pickles_are_equal(spec: str, copier: object) -> None:
     assert copier(device(spec)) == device(spec)  # type: ignore[operator]

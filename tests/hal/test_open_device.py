@@ -227,7 +227,8 @@ sys.stdout.flush()
 child = os.fork()
 if child == 0:
     for name, call in (("op", lambda: x + x), ("in place", lambda: x.add_(x)),
-                       ("read", lambda: y.tolist()), ("copy in", lambda: halon.ones(1).to(x.device))):
+                       ("read", lambda: y.tolist()),
+                       ("copy in", lambda: halon.ones(1).to(x.device))):
         try:
             call()
             print(name, "worked")

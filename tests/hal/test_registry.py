@@ -265,9 +265,9 @@ def test_the_preferred_of_several_is_the_one_loaded(plugins: Plugins, chosen: st
     plugins.module("acme")
     for name in ("acme-npu", "other-npu", "third-npu"):
         plugins.distribution(name, "0.3", npu="acme:Driver")
-    row = plugins.table(
-        HALON_DEVICE_PLUGINS="npu=acme:Driver", HALON_PREFER=f"npu={chosen},x=y"
-    )["npu"]
+    row = plugins.table(HALON_DEVICE_PLUGINS="npu=acme:Driver", HALON_PREFER=f"npu={chosen},x=y")[
+        "npu"
+    ]
     assert (row[0], row[2]) == (chosen, "ready")
 
 
