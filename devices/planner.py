@@ -13,7 +13,12 @@ from typing import Any
 from halon.devices.rows import find_row
 from halon.hal.allocator import Block
 from halon.hal.dtypes import SHORT
-from halon.hal.errors import Declined
+from halon.hal.errors import (
+    Declined,
+    DeclinedAtLaunch,
+    DeviceLost,
+    NotImplementedOnDevice,
+)
 from halon.hal.op_desc import OpCap, OpDesc, OpSpec, TensorRef, TensorSpec, describe
 from halon.hal.open_device import OpenDevice
 from halon.hal.properties import Caps, Layout
@@ -63,6 +68,7 @@ class OpPlanner:
         self.opened = opened
         self.device = opened.impl
         self.caps: dict[str, list[OpCap]] = {}
+        self.declined: dict[Any, str] = {}  # what op_run refused, kept for the device's life
         for cap in self.device.op_caps():
             self.caps.setdefault(cap.op, []).append(cap)
         serialise = not opened.props.caps & Caps.THREADSAFE
@@ -84,6 +90,9 @@ class OpPlanner:
         kind, reason, cap = min(misses, key=lambda m: ("", "layout", "rank", "dtype").index(m[0]))
         if kind:
             return None, kind, f"{spec.op}: {reason}"
+        said = self.declined.get(_verdict_key(spec))
+        if said is not None:
+            return None, "declined", f"{spec.op}: {said}"
         support = self.device.op_support(_describe(spec))
         if support is not True:
             return None, "declined", f"{spec.op}: {support or 'refused by op_support'}"
@@ -98,18 +107,21 @@ class OpPlanner:
         moved: list[tuple[int, Block, int]] = []
         handles = list(handles)
         allocator = self.opened.allocator
-        for i, (t, offset) in enumerate(zip((*spec.ins, *spec.outs), offsets, strict=True)):
-            if offset:
-                block = allocator.alloc(_span(t), self.opened.stream)
-                self.opened.copy(block.handle, 0, handles[i], offset, _span(t))
-                moved.append((i, block, handles[i]))
-                handles[i] = block.handle
-        self._run(plan, handles, [0] * len(handles), scalars)
-        for i, block, home in moved:
-            if i >= len(spec.ins):
-                t = spec.outs[i - len(spec.ins)]
-                self.opened.copy(home, offsets[i], block.handle, 0, _span(t))
-            allocator.free(block)
+        try:
+            for i, (t, offset) in enumerate(zip((*spec.ins, *spec.outs), offsets, strict=True)):
+                if offset:
+                    block = allocator.alloc(_span(t), self.opened.stream)
+                    moved.append((i, block, handles[i]))
+                    self.opened.copy(block.handle, 0, handles[i], offset, _span(t))
+                    handles[i] = block.handle
+            self._run(plan, handles, [0] * len(handles), scalars)
+            for i, block, home in moved:
+                if i >= len(spec.ins):
+                    t = spec.outs[i - len(spec.ins)]
+                    self.opened.copy(home, offsets[i], block.handle, 0, _span(t))
+        finally:
+            for _, block, _ in moved:
+                allocator.free(block)
 
     def _run(
         self, plan: Any, handles: list[int], offsets: list[int], scalars: Sequence[Any]
@@ -122,11 +134,24 @@ class OpPlanner:
         ]
         n = len(spec.ins)
         attrs = {**spec.attrs, **{k: v for (k, _), v in zip(spec.scalars, scalars, strict=True)}}
-        self.device.op_run(OpDesc(spec.op, tuple(refs[:n]), tuple(refs[n:]), attrs), None)
+        try:
+            self.device.op_run(OpDesc(spec.op, tuple(refs[:n]), tuple(refs[n:]), attrs), None)
+        except (Declined, NotImplementedOnDevice) as error:
+            self.declined[_verdict_key(spec)] = str(error)
+            raise DeclinedAtLaunch(f"{spec.op}: {error}") from error
+        except DeviceLost as error:
+            self.opened.lost = self.opened.lost or str(error)
+            raise
+
+
+def _verdict_key(spec: OpSpec) -> tuple[Any, ...]:
+    return spec.op, spec.ins, spec.outs, tuple(sorted(spec.attrs.items()))
 
 
 def _span(t: TensorSpec) -> int:
     """Bytes from an operand's first element to the end of its last."""
+    if 0 in t.shape:
+        return 0
     last = sum((n - 1) * s for n, s in zip(t.shape, t.strides, strict=True))
     return (last + 1) * SHORT[t.dtype].itemsize
 

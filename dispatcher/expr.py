@@ -90,7 +90,9 @@ def _convert(node: ast.expr, names: frozenset[str], text: str) -> Untyped:
         case ast.Compare(left=a, ops=[operator], comparators=[b]) if type(operator) in _COMPARE:
             name, swapped = _COMPARE[type(operator)]
             return Call(name, sub(b, a) if swapped else sub(a, b))
-        case ast.Call(func=ast.Name(id=name), args=args) if name.rstrip("_") in SCALAR_OPS:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
+            name.rstrip("_") in SCALAR_OPS
+        ):
             found = SCALAR_OPS[name.rstrip("_")]
             if len(args) != found.arity:
                 raise ValueError(f"{found.name} takes {found.arity} operands in {text!r}")

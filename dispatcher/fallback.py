@@ -41,12 +41,12 @@ class Stat:
 _stats: dict[str, dict[Key, Stat]] = {}
 _retired: dict[str, Counter[str]] = {}
 _baseline: dict[str, Counter[str]] = {}
-_mode: list[str] = []
+_mode: list[list[str]] = []
 
 
 def mode() -> str:
     """ "warn", "silent", "log" or "error"."""
-    return _mode[-1] if _mode else config.fallback_mode
+    return _mode[-1][0] if _mode else config.fallback_mode
 
 
 @contextmanager
@@ -69,12 +69,13 @@ def fallback(new: str) -> Iterator[None]:
 
     if new not in ("warn", "silent", "log", "error"):
         raise ValueError(f"fallback mode {new!r}: use warn, silent, log or error")
-    _mode.append(new)
+    mine = [new]
+    _mode.append(mine)
     select.clear_plans()
     try:
         yield
-    finally:
-        _mode.pop()
+    finally:  # another thread's block may be above this one
+        _mode[:] = [m for m in _mode if m is not mine]
         select.clear_plans()
 
 

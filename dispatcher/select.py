@@ -22,7 +22,7 @@ from halon.dispatcher.structures import (
     when_metas_are_cleared,
 )
 from halon.hal.config import log
-from halon.hal.errors import NotImplementedOnDevice
+from halon.hal.errors import DeclinedAtLaunch, NotImplementedOnDevice
 from halon.hal.open_device import OpenDevice
 
 _NUMBERS: Final = (bool, int, float, complex)
@@ -71,7 +71,11 @@ def call(op: Op, args: tuple[Any, ...]) -> Any:
         plan = miss(op, tuple(key))
     if watchers:
         watchers[-1](plan)
-    return hot.run(plan, tensors, scalars)
+    try:
+        return hot.run(plan, tensors, scalars)
+    except DeclinedAtLaunch:  # the planner remembers, so this ends
+        clear_plans()
+        return call(op, args)
 
 
 def call_composed(op: Op, args: tuple[Any, ...]) -> Any:
@@ -99,7 +103,11 @@ def call_into(op: Op, target: TensorBase, args: tuple[Any, ...]) -> None:
         _keep(key, plan)
     if watchers:
         watchers[-1](plan)
-    hot.run_into(plan, target, tensors, scalars)
+    try:
+        hot.run_into(plan, target, tensors, scalars)
+    except DeclinedAtLaunch:
+        clear_plans()
+        call_into(op, target, args)
 
 
 def _split(op: Op, args: tuple[Any, ...]) -> tuple[Signature, list[TensorBase], list[Any]]:

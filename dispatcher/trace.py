@@ -73,6 +73,12 @@ class SymNumber:
     def __neg__(self) -> SymNumber:
         return self * -1
 
+    def __eq__(self, other: object) -> bool:
+        return self.__bool__()
+
+    __ne__ = __eq__
+    __hash__ = object.__hash__
+
     def __bool__(self) -> bool:
         raise TypeError("a rule cannot branch on a run-time number; make the parameter static")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 from halon.hal.config import config, log
 from halon.hal.driver import Device, Event, Stream
@@ -61,7 +62,7 @@ class CachingAllocator:
     ``cap`` bounds what the free lists keep (bytes); what is in use is bounded by the device alone.
     """
 
-    def __init__(self, device: Device, where: str) -> None:
+    def __init__(self, device: Device, where: str, lock: Any = None) -> None:
         self.device = device
         self.where = where
         self.stats = Statistics()
@@ -70,7 +71,8 @@ class CachingAllocator:
         self.caches = not device.props.caps & Caps.OWN_ALLOCATOR
         self._free: dict[tuple[Stream | None, int], list[Block]] = defaultdict(list)
         # Re-entrant: a collection inside alloc() may run Storage.__del__, which frees a block.
-        self._lock = threading.RLock()
+        # A device that takes one call at a time shares its lock: alloc and free are calls too.
+        self._lock = lock or threading.RLock()
         self._blocks: set[Block] = set()
         self._sizes: dict[int, int] = {}
 
@@ -105,20 +107,20 @@ class CachingAllocator:
         """Say that ``stream`` uses the block too: it is reused only after that work."""
         if stream is block.stream:
             return
-        try:
-            event = self.device.create_event()
-        except NotProvided:
-            self.device.synchronize(stream)
-            return
-        event.record(stream)
         with self._lock:
+            try:
+                event = self.device.create_event()
+            except NotProvided:
+                self.device.synchronize(stream)
+                return
+            event.record(stream)
             block.waits.append(event)
 
     def empty_cache(self) -> None:
         """Return every cached block to the driver."""
         with self._lock:
-            blocks = [b for blocks in self._free.values() for b in blocks]
-            self._free.clear()
+            free, self._free = self._free, defaultdict(list)  # a collection may free more
+            blocks = [b for blocks in free.values() for b in blocks]
             if blocks:
                 self.device.synchronize()
             for block in blocks:
@@ -129,7 +131,9 @@ class CachingAllocator:
 
     def largest(self, count: int = 3) -> list[int]:
         """Sizes in bytes of the largest blocks in use."""
-        return sorted((b.nbytes for b in self._blocks if b.in_use), reverse=True)[:count]
+        with self._lock:
+            blocks = list(self._blocks)
+        return sorted((b.nbytes for b in blocks if b.in_use), reverse=True)[:count]
 
     def _size(self, nbytes: int) -> int:
         """The size class, remembered for the sizes a program keeps asking for."""

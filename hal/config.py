@@ -33,6 +33,8 @@ class Config:
         root = Path(base) if base else _xdg_cache() / "halon"
         try:
             root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=root):
+                pass  # some directories exist and take no file
         except OSError as error:
             root = Path(tempfile.mkdtemp(prefix="halon-cache-"))
             log("compile", f"cache directory not usable ({error}); using {root}")
@@ -48,8 +50,10 @@ class Config:
 
     @cached_property
     def fallback_mode(self) -> str:
-        mode = os.environ.get("HALON_FALLBACK", "").split(",")[0] or "warn"
-        return _FALLBACK_MODES[0] if mode == "summary" else _checked("HALON_FALLBACK", mode)
+        words = [w for w in os.environ.get("HALON_FALLBACK", "").split(",") if w and w != "summary"]
+        for word in words:
+            _checked("HALON_FALLBACK", word)
+        return words[-1] if words else _FALLBACK_MODES[0]
 
     @cached_property
     def fallback_summary(self) -> bool:

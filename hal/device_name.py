@@ -33,6 +33,8 @@ class device:
             raise UnknownDevice(f"Invalid device string: {spec!r}")
         if colon and index is not None:
             raise UnknownDevice(f"type (string) must not include an index: {spec!r}")
+        if index is not None and index < 0:
+            raise UnknownDevice(f"Device index must not be negative: {index}")
         self.type = name
         self.index: int | None = int(number) if colon else index
 

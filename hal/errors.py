@@ -61,6 +61,10 @@ class Declined(HalonError):
     """Raised by a driver's ``op_run`` or an op-table entry: try the next resolver step."""
 
 
+class DeclinedAtLaunch(Declined):
+    """``op_run`` declined a planned call; the verdict is kept and the call is planned again."""
+
+
 class NotProvided(HalonError):
     """Raised by an optional Device method that the driver did not write; the host emulates it."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from halon.hal.allocator import CachingAllocator
@@ -36,6 +38,7 @@ class OpenDevice:
         "name",
         "planner",
         "props",
+        "serial",
         "staged_bytes",
         "stream",
     )  # fmt: skip
@@ -49,9 +52,10 @@ class OpenDevice:
         self.compute_dtypes = impl.props.compute_dtypes
         self.host_visible = bool(impl.props.caps & Caps.HOST_VISIBLE)
         self.is_host = is_host
-        self.allocator = CachingAllocator(impl, self.name)
-        self.planner: Any = None
         self.lock = threading.RLock()
+        self.serial = not impl.props.caps & Caps.THREADSAFE
+        self.allocator = CachingAllocator(impl, self.name, self.lock if self.serial else None)
+        self.planner: Any = None
         self.lost = ""
         self.staged_bytes = 0
         self.stream: Stream | None = None
@@ -69,18 +73,29 @@ class OpenDevice:
         if self.lost:
             raise DeviceLost(self.lost)
 
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Around calls into the driver: alone where it takes one at a time; once lost, for good."""
+        self.check()
+        with self.lock if self.serial else nullcontext():
+            try:
+                yield
+            except DeviceLost as error:
+                self.lost = self.lost or str(error)
+                raise
+
     def read(self, handle: int, offset: int, into: memoryview) -> None:
         """Blocking copy to the host; ``into`` is a writable, flat byte view."""
-        self.check()
-        if len(into):
-            self.impl.d2h(into, handle, offset, self.stream)
-        self.impl.synchronize(self.stream)
+        with self.call():
+            if len(into):
+                self.impl.d2h(into, handle, offset, self.stream)
+            self.impl.synchronize(self.stream)
 
     def write(self, handle: int, offset: int, data: memoryview) -> None:
         """Copy from the host; ``data`` may be reused at once."""
-        self.check()
-        if len(data):
-            self.impl.h2d(handle, offset, data, self.stream)
+        with self.call():
+            if len(data):
+                self.impl.h2d(handle, offset, data, self.stream)
 
     def copy(self, dst: int, doff: int, src: int, soff: int, nbytes: int) -> None:
         """Copy inside the device, through the host where the driver has no d2d."""
@@ -88,7 +103,8 @@ class OpenDevice:
         if not nbytes:
             return
         try:
-            self.impl.d2d(dst, doff, src, soff, nbytes, self.stream)
+            with self.call():
+                self.impl.d2d(dst, doff, src, soff, nbytes, self.stream)
         except NotProvided:
             bounce = memoryview(bytearray(nbytes))
             self.read(src, soff, bounce)
@@ -97,8 +113,8 @@ class OpenDevice:
 
     def synchronize(self) -> None:
         """Wait for all work and raise what it deferred."""
-        self.check()
-        self.impl.synchronize()
+        with self.call():
+            self.impl.synchronize()
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.props.name}>"

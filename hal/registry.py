@@ -64,9 +64,8 @@ class Registry:
         Raises ValueError if the name is malformed or reserved, or belongs to another driver.
         """
         _check_name(name)
-        if isinstance(driver, str) or not (
-            isinstance(driver, DeviceDriver) or issubclass(driver, DeviceDriver)
-        ):
+        kind = driver if isinstance(driver, type) else type(driver)
+        if not issubclass(kind, DeviceDriver):
             raise TypeError(f"register_device({name!r}): expected a DeviceDriver, got {driver!r}")
         with self._lock:
             self._scan()
@@ -163,7 +162,7 @@ class Registry:
                     loaded = entry.load()
                     entry.driver = loaded() if isinstance(loaded, type) else loaded
                     entry.version = entry.version or entry.driver.version
-                except Exception as error:  # a plug-in may raise anything; kept and shown
+                except (Exception, SystemExit) as error:  # whatever it raises is kept and shown
                     entry.failure = f"{type(error).__name__}: {error}"
                     entry.traceback = traceback.format_exc()
             if entry.driver is None:
@@ -178,11 +177,12 @@ class Registry:
     def _scan(self) -> None:
         if self._scanned:
             return
+        plugins, _ = config.device_plugins, config.prefer  # a bad variable raises at every call
         self._scanned = True
         version = _own_version()
         for name, target in aliases.BUILT_IN.items():
             self._add(_Entry(name, "built-in", _loader(target), version))
-        for name, target in config.device_plugins.items():
+        for name, target in plugins.items():
             self._add(_Entry(name, "HALON_DEVICE_PLUGINS", _loader(target)))
         for point in metadata.entry_points(group=ENTRY_POINTS):
             dist = point.dist.name if point.dist else "?"

@@ -82,10 +82,11 @@ def _overlaps(a: Any, target: Any) -> bool:
 
 
 def _apart(op: Op, a: Any, target: Any) -> Any:
-    """An overlapping source of ``copy_`` moved aside; refused for any other operator, as torch."""
+    """An overlapping operand moved aside; two dense ones are refused, except by ``copy_``."""
     if not _overlaps(a, target):
         return a
-    if op.name != "copy":
+    dense = all(t.meta.span == t.meta.numel * t.meta.dtype.itemsize for t in (a, target))
+    if op.name != "copy" and dense:  # strided operands may interleave without sharing an element
         raise RuntimeError(
             f"{op.name}_: unsupported operation: some elements of the input tensor {a.meta} and "
             f"the written-to tensor {target.meta} refer to a single memory location. Please "

@@ -95,7 +95,7 @@ def _copy_across(src: Storage, offset: int, dst: Storage, nbytes: int) -> None:
     else:
         try:
             here.check()
-            there.impl.peer_copy(here.impl, dst.handle, 0, src.handle, offset, nbytes)
+            here.impl.peer_copy(there.impl, dst.handle, 0, src.handle, offset, nbytes)
         except NotProvided:
             bounce = memoryview(bytearray(nbytes))
             here.read(src.handle, offset, bounce)
