@@ -84,6 +84,8 @@ def _widened(
 
 def _with_metas(spec: OpSpec, ins: Sequence[Meta], outs: Sequence[Meta]) -> OpSpec:
     tree = spec.expr
+    while isinstance(tree, Apply) and tree.op == "cast" and isinstance(tree.args[0], Apply):
+        tree = tree.args[0]  # half precision's rounding, which the wider dtype has no use for
     if isinstance(tree, Apply):  # a primitive of its operands: retype it
         dtype = "bool" if SCALAR_OPS[tree.op].result == "bool" else outs[0].dtype.short
         local = tuple(Input(i, m.dtype.short) for i, m in enumerate(ins))

@@ -61,7 +61,8 @@ class Registry:
     def register(self, name: str, driver: type[DeviceDriver] | DeviceDriver) -> None:
         """Register a driver under ``name``.
 
-        Raises ValueError if the name is malformed or reserved, or belongs to another driver.
+        A second call replaces a driver that is not in use yet. Raises ValueError if the name is
+        malformed or reserved, belongs to a plug-in that was found, or is in use.
         """
         _check_name(name)
         kind = driver if isinstance(driver, type) else type(driver)
