@@ -30,7 +30,7 @@ from halon.hal.errors import (
     OutOfMemoryError,
 )  # fmt: skip
 from halon.hal.properties import AmpPolicy, Caps, DeviceProps, MemKind
-from halon.kernels.pk.launch import Launch, Target, round_up
+from halon.kernels.pk.launch import Launch, Target, flag_error, round_up
 from halon.kernels.pk.nvrtc import OPTIONS
 
 _GRAIN: Final = 16  # bytes; the widest word a kernel touches around an element
@@ -201,7 +201,7 @@ class CudaDevice(Device):
         return (stream or self._default).raw  # type: ignore[attr-defined, union-attr]
 
     def _raise_flag(self) -> None:
-        """Read and clear the bounds flag; raises IndexOutOfRange if a kernel set it."""
+        """Read and clear the flag; raises what the kernel that set it found."""
         words = np.zeros(2, np.int64)
         with self._lock, self._use("bounds flag"):
             self._flag_armed = False
@@ -212,10 +212,9 @@ class CudaDevice(Device):
                 self._runtime.memsetAsync(self.flag.ptr, 0, _FLAG_BYTES, raw.ptr)
         if words[0]:
             kernel = self._checked.get(int(words[0]))
-            what = (
-                f"{kernel.op}: index {words[1]} {kernel.checks}" if kernel else "index out of range"
-            )
-            raise IndexOutOfRange(f"{what} (an earlier launch on {self.props.name})")
+            if kernel is None:
+                raise IndexOutOfRange(f"an earlier launch on {self.props.name} used a bad index")
+            raise flag_error(kernel.op, kernel.checks, int(words[1]), self.props.name)
 
     # -- kernels -----------------------------------------------------------------------------------
     def load(self, launch: Launch, op: str) -> Kernel:

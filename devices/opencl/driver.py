@@ -26,7 +26,7 @@ from halon.hal.errors import (
     OutOfMemoryError,
 )  # fmt: skip
 from halon.hal.properties import AmpPolicy, Caps, DeviceProps, MemKind
-from halon.kernels.pk.launch import Launch, Target, round_up
+from halon.kernels.pk.launch import Launch, Target, flag_error, round_up
 
 _NO_MEMORY: Final = ("MEM_OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY",
                      "INVALID_BUFFER_SIZE")  # fmt: skip
@@ -177,7 +177,7 @@ class OpenCLDevice(Device):
         return self.queue if stream is None else stream.queue  # type: ignore[attr-defined]
 
     def _raise_flag(self) -> None:
-        """Read and clear the bounds flag; raises IndexOutOfRange if a kernel set it."""
+        """Read and clear the flag; raises what the kernel that set it found."""
         with self._flag_lock:
             self._flag_armed = False
             words = np.zeros(_FLAG_WORDS, np.int64)
@@ -186,8 +186,9 @@ class OpenCLDevice(Device):
                 return
             self._cl.enqueue_fill_buffer(self.queue, self.flag, b"\0", 0, 8 * _FLAG_WORDS)
         kernel = self._checked.get(int(words[0]))
-        where = f"{kernel.op}: index {words[1]} {kernel.checks}" if kernel else "index out of range"
-        raise IndexOutOfRange(f"{where} (an earlier launch on {self.props.name})")
+        if kernel is None:
+            raise IndexOutOfRange(f"an earlier launch on {self.props.name} used a bad index")
+        raise flag_error(kernel.op, kernel.checks, int(words[1]), self.props.name)
 
     # -- kernels -----------------------------------------------------------------------------------
     def load(self, launch: Launch, op: str) -> Kernel:

@@ -9,6 +9,9 @@ from halon.hal.op_desc import OpSpec
 from halon.kernels.loops import coalesce
 from halon.kernels.pk.expr import scalar_dtypes, statements
 from halon.kernels.pk.launch import (
+    FLAG,
+    RAISE,
+    ZERO_DIVISION,
     Launch,
     Step,
     Target,
@@ -19,7 +22,7 @@ from halon.kernels.pk.launch import (
     signature,
 )  # fmt: skip
 from halon.kernels.pk.text import CTYPE, assemble, cast
-from halon.kernels.tree import Node
+from halon.kernels.tree import Apply, Input, Node, Scalar, walk
 
 _ITEM_ELEMENTS = 16384  # a CPU work-item's share of a large operand
 _TILE = 128  # its extent in both directions where an operand is not walked by ones
@@ -56,6 +59,7 @@ def build(spec: OpSpec, target: Target) -> Launch:
     )
     loop = _Loop(shape, strides)
     classes = "".join(_stride_class(s[-1], loop.inner) for s in strides)
+    divides = bool(_divisors(spec.expr))
     source = _source(
         spec.expr, tuple(t.dtype for t in tensors), spec.scalars, len(shape), classes, target.cpu
     )
@@ -64,10 +68,23 @@ def build(spec: OpSpec, target: Target) -> Launch:
     for s, kind in zip(strides, classes, strict=True):
         fixed += s[:-1] + ((s[-1],) if kind == "s" else ())
     step = Step(
-        source, "elementwise", tuple(range(len(tensors))), fixed, size, group,
-        tuple(range(len(spec.scalars))),
+        source, "elementwise", (*range(len(tensors)), *((FLAG,) if divides else ())), fixed, size,
+        group, tuple(range(len(spec.scalars))),
     )  # fmt: skip
-    return launch(spec, [step])
+    return launch(spec, [step], checks=ZERO_DIVISION if divides else "")
+
+
+def _divisors(root: Node) -> list[Node]:
+    """Operands and numbers that integers are divided by: where 0 raises the device's flag."""
+    found = []
+    for node in walk(root):
+        if isinstance(node, Apply) and node.op in ("idiv", "mod") and node.dtype[0] in "iu":
+            divisor = node.args[1]
+            while isinstance(divisor, Apply) and divisor.op == "cast":
+                divisor = divisor.args[0]
+            if isinstance(divisor, (Input, Scalar)):
+                found.append(divisor)
+    return found
 
 
 def _stride_class(stride: int, extent: int) -> str:
@@ -103,6 +120,7 @@ def _source(
     classes: str, cpu: bool,
 ) -> str:  # fmt: skip
     last = len(dtypes) - 1
+    divisors = _divisors(root)
     names = [f"p{k}" for k in range(last)] + ["q"]
     outer = range(rank - 1)
     extents = [f"d{d}" for d in outer]
@@ -111,7 +129,8 @@ def _source(
         fixed += [f"t{k}_{d}" for d in outer] + ([f"t{k}"] if kind == "s" else [])
     head = signature(
         "elementwise",
-        [(n, d, k == last) for k, (n, d) in enumerate(zip(names, dtypes, strict=True))],
+        [(n, d, k == last) for k, (n, d) in enumerate(zip(names, dtypes, strict=True))]
+        + ([("flag", "i64", True)] if divisors else []),
         [(f"s{k}", d) for k, (_, d) in enumerate(scalars)],
         fixed,
     )
@@ -139,7 +158,7 @@ def _source(
     }}
 }}
 """
-    return assemble(body, scalar_dtypes(root))
+    return assemble((RAISE if divisors else "") + body, scalar_dtypes(root))
 
 
 def _body(
@@ -156,6 +175,9 @@ def _body(
         if dtype == "f16":
             once.append(f"const h16 h{k} = {cast(f's{k}', 'f32', 'f16')};")
             numbers[k] = f"h{k}"
+    for d in _divisors(root):
+        name = f"x{d.index}" if isinstance(d, Input) else numbers[d.index]  # type: ignore[union-attr]
+        each.append(f"if ({name} == 0) pk_raise(flag, oflag, 0);")
     lines, result = statements(root, {k: f"x{k}" for k in range(last)}, numbers)
     return once, each + lines, f"q[b{last}{_step(classes, last)}] = {result};"
 

@@ -16,6 +16,7 @@ from halon.kernels.loops import coalesce
 from halon.kernels.pk import elementwise
 from halon.kernels.pk.launch import (
     FLAG,
+    RAISE,
     Launch,
     Step,
     Target,
@@ -135,13 +136,6 @@ def _lines(
     )  # fmt: skip
 
 
-#: Reports an index to the host: the first one to find the flag down.
-_RAISE: Final = """DEVFN void pk_raise(GLOBAL i64 *flag, i64 code, i64 index) {
-    if (PK_CAS32(flag, 0, (u32)code) == 0) flag[1] = index;
-}
-"""
-
-
 def _nest_names(rank: int, operands: str) -> tuple[list[str], dict[str, list[str]]]:
     extents = [f"d{d}" for d in range(rank)]
     return extents, {f"at_{o}": [f"t{o}{d}" for d in range(rank)] for o in operands}
@@ -156,7 +150,7 @@ def _gather_source(dtype: str, rank: int) -> str:
         [("x", dtype, False), ("index", "i64", False), ("y", dtype, True), ("flag", "i64", True)],
         [], ["n", "per", "size", "stride", *extents, *strides],
     )  # fmt: skip
-    return assemble(f"""{_RAISE}
+    return assemble(f"""{RAISE}
 {head} {{
     const i64 begin = GID(0) * per, end = pk_least(n, begin + per);
     for (i64 k = begin; k < end; k++) {{
@@ -184,7 +178,7 @@ def _scatter_source(dtype: str, rank: int, add: bool, lines: bool) -> str:
         [], ["n", "per", "size", "stride", "length", "step_i", "step_s", *extents, *strides],
     )  # fmt: skip
     put = "y[to] = v;"
-    prelude = _RAISE
+    prelude = RAISE
     if add and lines:
         put = f"y[to] = {_sum(dtype, 'y[to]', 'v')};"
     elif add:

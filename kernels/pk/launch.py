@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from halon.hal.errors import Declined
+from halon.hal.errors import Declined, IndexOutOfRange
 from halon.hal.op_desc import OpSpec, TensorSpec
 from halon.kernels.pk.text import CTYPE, ITEMSIZE
 
@@ -19,6 +19,15 @@ from halon.kernels.pk.text import CTYPE, ITEMSIZE
 #: buffer; FLAG is the device's bounds flag, whose offset argument is the plan's code.
 SCRATCH: Final = -2
 FLAG: Final = -1
+
+#: Reports a value to the host: the first work-item to find the flag down raises it.
+RAISE: Final = """DEVFN void pk_raise(GLOBAL i64 *flag, i64 code, i64 value) {
+    if (PK_CAS32(flag, 0, (u32)code) == 0) flag[1] = value;
+}
+"""
+
+#: What ``Launch.checks`` says of a kernel that divides integers.
+ZERO_DIVISION: Final = "ZeroDivisionError"
 
 Grid = tuple[int, int, int]
 
@@ -58,7 +67,7 @@ class Launch:
     """Everything needed to run one OpSpec: its steps in order and the memory between them.
 
     ``itemsizes`` turn the offsets of the operands, in bytes, into elements. ``checks`` says what a
-    raised bounds flag means ("" for kernels that cannot raise it).
+    raised flag means ("" for kernels that cannot raise it).
     """
 
     steps: tuple[Step, ...]
@@ -74,6 +83,14 @@ def launch(
     """A Launch for ``spec``."""
     sizes = tuple(ITEMSIZE[t.dtype] for t in (*spec.ins, *spec.outs))
     return Launch(tuple(steps), sizes, tuple(d for _, d in spec.scalars), tuple(scratch), checks)
+
+
+def flag_error(op: str, checks: str, value: int, device: str) -> Exception:
+    """The exception for a raised flag, in the words of the device that finds out at once."""
+    late = f"(an earlier launch on {device})"
+    if checks == ZERO_DIVISION:
+        return RuntimeError(f"{ZERO_DIVISION}: {op} of integers by 0 {late}")
+    return IndexOutOfRange(f"{op}: index {value} {checks} {late}")
 
 
 def ceil_div(n: int, d: int) -> int:
