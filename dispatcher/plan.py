@@ -16,9 +16,8 @@ from halon.dispatcher.shapes import broadcast_shapes, elementwise_strides, expan
 from halon.dispatcher.structures import Meta, contiguous_strides, dense_meta, make_meta
 from halon.dispatcher.trace import Program, SymNumber, trace
 from halon.hal.dtypes import SHORT, DType
-from halon.hal.op_desc import OpSpec, TensorSpec
+from halon.hal.op_desc import OpSpec
 from halon.hal.open_device import OpenDevice
-from halon.hal.properties import layout_of
 from halon.kernels.tree import Apply, Input, Node, Scalar
 
 LAUNCH: Final = 0
@@ -360,10 +359,3 @@ def check_into(op: Op, outs: tuple[Meta, ...], into: Meta) -> None:
 def dense_like(meta: Meta) -> Meta:
     """The row-major Meta with the shape and dtype of ``meta``."""
     return dense_meta(meta.shape, meta.dtype, meta.device)
-
-
-def spec_of(meta: Meta, dtype: str | None = None) -> TensorSpec:
-    """A TensorSpec of ``meta``, optionally of another dtype."""
-    return TensorSpec(
-        dtype or meta.dtype.short, meta.shape, meta.strides, layout_of(meta.shape, meta.strides)
-    )
