@@ -8,7 +8,7 @@ export PYTHONSAFEPATH = 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 SOURCES := pyproject.toml setup.py $(shell find hal kernels devices dispatcher tensor autograd nn optim \
-	data vision testing cli plugins src/halon/__init__.py -type f \
+	data serialization vision testing cli plugins src/halon/__init__.py -type f \
 	\( -name '*.py' -o -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.cl' -o -name '*.pyi' \
 	-o -name '*.npz' -o -name 'pyproject.toml' \) -not -path '*/build/*' 2>/dev/null)
 

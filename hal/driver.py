@@ -102,6 +102,24 @@ class Device(ABC):
         """A handle for host memory somebody else owns, for devices with ``Caps.HOST_VISIBLE``."""
         raise NotProvided("adopt")
 
+    def dlpack_export(self, h: Handle, stream: int | None) -> tuple[int, int, int]:
+        """(DLPack device type, index, address) of a buffer, for exchange with other libraries.
+
+        Work queued on the buffer must be ordered before work the consumer puts on ``stream``, a
+        number as DLPack counts them: None is the default stream, -1 asks for no ordering.
+        """
+        raise NotProvided("dlpack_export")
+
+    def dlpack_adopt(
+        self, device_type: int, device_id: int, address: int, nbytes: int, owner: object
+    ) -> Handle:
+        """A handle for memory of another library, on which the caller's work is already ordered.
+
+        Raise NotProvided where the DLPack device is not this one. ``owner`` keeps the memory alive
+        and is dropped after ``free``, which releases the handle and not the memory.
+        """
+        raise NotProvided("dlpack_adopt")
+
     # -- L1: named operations ----------------------------------------------------------------------
     def op_caps(self) -> Sequence[OpCap]:
         return ()

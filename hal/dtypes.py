@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import ml_dtypes
 import numpy as np
 
 
@@ -39,6 +40,15 @@ class DType:
         return self.kind == "complex"
 
     @property
+    def real(self) -> DType:
+        """The dtype of a complex number's parts; itself for every other dtype."""
+        return {"c64": float32, "c128": float64}.get(self.short, self)
+
+    def to_complex(self) -> DType:
+        """The complex dtype whose parts hold this one."""
+        return self if self.is_complex else complex128 if self is float64 else complex64
+
+    @property
     def is_signed(self) -> bool:
         return self.kind in ("int", "float", "complex")
 
@@ -49,9 +59,7 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype:
-        """The NumPy dtype of the same layout; TypeError for types NumPy does not have."""
-        if self.short not in _NUMPY:
-            raise TypeError(f"{self!r} has no NumPy equivalent")
+        """The NumPy dtype of the same layout; ``ml_dtypes`` has those NumPy itself lacks."""
         return _NUMPY[self.short]
 
     def __repr__(self) -> str:
@@ -89,9 +97,14 @@ SHORT: Final[dict[str, DType]] = {d.short: d for d in ALL}
 ALL_DTYPES: Final[frozenset[str]] = frozenset(SHORT)
 
 _NUMPY: Final[dict[str, np.dtype]] = {
-    d.short: np.dtype(d.name) for d in ALL if d.short not in ("bf16", "f8e4m3", "f8e5m2")
+    d.short: np.dtype(getattr(ml_dtypes, d.name, d.name)) for d in ALL
 }
 _FROM_NUMPY: Final[dict[np.dtype, DType]] = {n: SHORT[s] for s, n in _NUMPY.items()}
+
+
+#: float8 and the wide unsigned integers are converted, moved and stored; arithmetic refuses float8.
+FLOAT8: Final[frozenset[str]] = frozenset({"f8e4m3", "f8e5m2"})
+COMPLEX: Final[frozenset[str]] = frozenset({"c64", "c128"})
 
 
 def dtype_of(short: str) -> DType:

@@ -77,6 +77,32 @@ class IndexOutOfRange(HalonError, IndexError):
     """An index is outside its dimension; the message names both."""
 
 
+_BAD_INDEX: Final = 1 << 62
+_HALF: Final = 1 << 28  # shown indices and sizes are exact up to here
+
+
+def marked_index(dim: int, size: int) -> int:
+    """What is added to an index outside ``size``: no valid position, and it names both.
+
+    Combining the indices of several dimensions into one loses which was wrong; the mark keeps it
+    until a kernel that checks bounds reports the value to ``bad_index``.
+    """
+    return -_BAD_INDEX + (dim << 58) + (min(size, _HALF) << 29) + _HALF
+
+
+def bad_index(index: int, dim: int, size: int) -> IndexOutOfRange:
+    """The error for a position a kernel refused; undoes ``marked_index``.
+
+    >>> str(bad_index(marked_index(1, 3) + 7, 0, 12))
+    'index 7 is out of bounds for dimension 1 with size 3'
+    """
+    if index < -(1 << 61):
+        rest = index + _BAD_INDEX
+        dim, size = rest >> 58, rest >> 29 & ((1 << 29) - 1)
+        index = (rest & ((1 << 29) - 1)) - _HALF
+    return IndexOutOfRange(f"index {index} is out of bounds for dimension {dim} with size {size}")
+
+
 #: C status code of a plug-in → the class raised for it (PLUGIN 3a).
 STATUS_ERRORS: Final[dict[int, type[HalonError]]] = {
     2: Declined,

@@ -97,19 +97,21 @@ def tensor_repr(t: Any) -> str:
     tensor([[1.0000, 2.5000],
             [3.0000, 4.0000]], requires_grad=True)
     """
-    prefix = "tensor("
+    prefix = f"{_title(t)}("
     body = "[]" if t.numel() == 0 else _body(host_values(t), len(prefix))
     return _with_suffixes(prefix + body, _suffixes(t), len(prefix))
 
 
+def _title(t: Any) -> str:
+    """``tensor``, or the name of a class somebody derived from Tensor."""
+    own = type(t).__module__.startswith("halon.")
+    return "tensor" if own else type(t).__name__
+
+
 def host_values(t: Any) -> np.ndarray:
-    """The values as an array; formats that NumPy lacks come as a wider float type."""
-    values = t.detach()
-    try:
-        values.dtype.numpy  # noqa: B018 - raises for bfloat16 and the eight-bit floats
-    except TypeError:
-        values = values.to(dtypes.float32)
-    return values.to(host().device).numpy()
+    """The values as an array; types that NumPy lacks come as float32, which holds them exactly."""
+    values = t.detach().to(host().device).numpy()
+    return values if values.dtype.isbuiltin == 1 else values.astype(np.float32)
 
 
 def _suffixes(t: Any) -> list[str]:
@@ -140,11 +142,15 @@ def _implied(dtype: dtypes.DType, empty: bool) -> bool:
 
 def _body(values: np.ndarray, indent: int) -> str:
     summarize = values.size > _options.threshold
-    shown = _edges(values) if summarize else values
+    return _array_text(values, indent, summarize, value_format(values, summarize))
+
+
+def value_format(values: np.ndarray, summarize: bool) -> _Format | _ComplexFormat:
+    """The number format of an array, chosen from the values that will be shown."""
+    shown = edges(values) if summarize else values
     if np.iscomplexobj(values):
-        text = _ComplexFormat(_Format(np.real(shown)), _Format(np.imag(shown)))
-        return _array_text(values, indent, summarize, text)
-    return _array_text(values, indent, summarize, _Format(shown))
+        return _ComplexFormat(_Format(np.real(shown)), _Format(np.imag(shown)))
+    return _Format(shown)
 
 
 class _Format:
@@ -198,7 +204,7 @@ class _ComplexFormat:
         return self.real(value.real) + sign + imag
 
 
-def _edges(values: np.ndarray) -> np.ndarray:
+def edges(values: np.ndarray) -> np.ndarray:
     """The items a summarised print shows: ``edgeitems`` from each end of every long dimension."""
     edge = _options.edgeitems
     for axis, size in enumerate(values.shape):

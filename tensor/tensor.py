@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from halon.dispatcher import hot, trace
-from halon.dispatcher.ops import contraction, movement, reduction, views
+from halon.dispatcher.ops import contraction, movement, views
 from halon.dispatcher.ops import elementwise as ew
 from halon.dispatcher.select import call
-from halon.dispatcher.structures import recording
 from halon.hal import aliases
 from halon.hal.device_name import device
 from halon.hal.dtypes import DType
 from halon.hal.registry import registry
 from halon.tensor import indexing, transfer
-from halon.tensor.forms import Forms
+from halon.tensor.doors import Doors
 from halon.tensor.inplace import update
 
 
@@ -40,7 +37,7 @@ class Size(tuple):
         return f"halon.Size({list(self)})"
 
 
-class Tensor(Forms):
+class Tensor(Doors):
     """An n-dimensional array on a device, with a gradient history.
 
     Made by ``halon.tensor``, ``halon.zeros`` and their kin. Methods of operators are documented at
@@ -301,67 +298,6 @@ class Tensor(Forms):
             raise TypeError("iteration over a 0-d tensor")
         return (views.select(self, 0, i) for i in range(self.meta.shape[0]))
 
-    # -- to Python and NumPy -----------------------------------------------------------------------
-    def item(self) -> Any:
-        """The only element as a Python number; RuntimeError if there is not exactly one."""
-        if self.meta.numel != 1:
-            raise RuntimeError(
-                f"a Tensor with {self.meta.numel} elements cannot be converted to Scalar"
-            )
-        return transfer.to_array(self).item()
-
-    def tolist(self) -> Any:
-        """Nested lists of Python numbers (a number for a 0-d tensor)."""
-        return transfer.to_array(self).tolist()
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """A NumPy array that shares this tensor's memory; host tensors without gradient only.
-
-        Args:
-            force: detach and copy to the host as needed instead of raising.
-        """
-        if force:
-            return transfer.to_array(self)
-        if self.wants_grad:
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. "
-                "Use tensor.detach().numpy() instead."
-            )
-        return transfer.shared_array(self)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=False)
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        if self.meta.dtype.category > 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
-
-    def __bool__(self) -> bool:
-        if self.meta.numel > 1:
-            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-        if not self.meta.numel:
-            raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
-        return bool(self.item())
-
-    def __contains__(self, value: Any) -> bool:
-        return bool(reduction.any(self == value))
-
-    def __repr__(self) -> str:
-        from halon.tensor.printing import tensor_repr
-
-        return tensor_repr(self)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if not self.meta.ndim else object.__format__(self, spec)
-
     # -- moving and converting ---------------------------------------------------------------------
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """This tensor with another device and/or dtype; itself if nothing changes.
@@ -477,7 +413,6 @@ class Tensor(Forms):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         return hook_registrar[0](self, hook)
 
-    # -- copying and pickling ----------------------------------------------------------------------
     @staticmethod
     def _make_subclass(subclass: type, data: Tensor, require_grad: bool = False) -> Any:
         """A tensor of a subclass sharing ``data``'s memory, without its history."""
@@ -485,22 +420,6 @@ class Tensor(Forms):
         t.__class__ = subclass
         t.wants_grad = require_grad
         return t
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if self.node is not None:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-                "protocol at the moment."
-            )
-        if id(self) not in memo:
-            with recording(False):
-                copy = movement.clone(self)
-            memo[id(self)] = Tensor._make_subclass(type(self), copy, self.wants_grad)
-        return memo[id(self)]
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        where = None if self.meta.device.is_host else str(self.device)
-        return _rebuild, (type(self), transfer.to_array(self), where, self.wants_grad)
 
 
 class Symbol(Tensor):
@@ -513,14 +432,7 @@ class Symbol(Tensor):
             "parameter static"
         )
 
-    tolist = numpy = __bool__ = item  # type: ignore[assignment]
-
-
-def _rebuild(cls: type, array: np.ndarray, where: str | None, requires_grad: bool) -> Tensor:
-    t = transfer.from_array(array.copy())
-    if where is not None:
-        t = t.to(where)
-    return Tensor._make_subclass(cls, t, requires_grad)
+    tolist = numpy = __bool__ = __dlpack__ = item  # type: ignore[assignment]
 
 
 def ints(args: Sequence[Any]) -> tuple[int, ...]:

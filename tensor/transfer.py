@@ -129,9 +129,16 @@ def shared_array(t: Any) -> np.ndarray:
     strides = tuple(s * dtype.itemsize for s in meta.strides)
     if not meta.numel:
         return np.empty(meta.shape, dtype)
-    memory = np.frombuffer(host_bytes(t.storage, t.offset, meta.span), np.uint8)
-    weakref.finalize(memory, _keep, t.storage)
+    memory = kept(host_bytes(t.storage, t.offset, meta.span), t.storage)
     return np.ndarray(meta.shape, dtype, memory, 0, strides)
+
+
+def kept(view: memoryview, storage: Storage) -> np.ndarray:
+    """The bytes of a view as an array that keeps the storage alive."""
+    memory = np.frombuffer(view, np.uint8)
+    keeper = weakref.finalize(memory, _keep, storage)
+    keeper.atexit = False  # at exit the array may be used longer than finalizers run
+    return memory
 
 
 def _keep(storage: Storage) -> None:
@@ -139,7 +146,7 @@ def _keep(storage: Storage) -> None:
 
 
 def from_array(array: np.ndarray) -> Any:
-    """A host tensor that shares a writable array's memory (a copy of a read-only one).
+    """A host tensor that shares an array's memory; a copy of one that is read-only or misaligned.
 
     Raises TypeError for dtypes halon does not have and ValueError for negative strides.
     """
@@ -151,15 +158,21 @@ def from_array(array: np.ndarray) -> Any:
             "with array.copy().)"
         )
     odd = any(s % array.itemsize for s in array.strides)
-    if odd or not array.flags.writeable or not array.dtype.isnative:
-        array = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).copy()
+    if odd or not (array.flags.writeable and array.flags.aligned and array.dtype.isnative):
+        array = np.ascontiguousarray(array, dtype.numpy).reshape(array.shape).copy()
     strides = tuple(s // max(array.itemsize, 1) for s in array.strides)
     meta = make_meta(tuple(array.shape), strides, dtype, host())
     if not array.size:
         return hot.wrap((new_storage(host(), 0), 0), meta)
-    flat = np.lib.stride_tricks.as_strided(
-        array, (meta.span // array.itemsize,), (array.itemsize,), writeable=True
+    # NumPy has no buffer format for the types of ml_dtypes: their bytes are looked at as integers
+    plain = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
+    raw = np.lib.stride_tricks.as_strided(
+        plain, (meta.span // array.itemsize,), (array.itemsize,), writeable=True
     )
-    memory = memoryview(flat.data).cast("B")
-    storage = Storage(host(), meta.span, None, host().impl.adopt(memory), owner=array)
+    return adopt(raw.view(np.uint8).data, meta, array)
+
+
+def adopt(memory: memoryview, meta: Meta, owner: Any) -> Any:
+    """A host tensor over writable bytes that ``owner`` keeps alive."""
+    storage = Storage(host(), memory.nbytes, None, host().impl.adopt(memory), owner=owner)
     return hot.wrap((storage, 0), meta)

@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 #: lower rooms first; a room imports only from itself and those before it
 ROOMS = ("hal", "kernels", "devices", "dispatcher", "tensor", "autograd", "nn")
 #: what stands on all of them
-ABOVE = ("optim", "data", "vision", "testing", "cli")
-NAMELESS = ("dispatcher", "tensor", "autograd", "nn", "optim", "data")
+ABOVE = ("optim", "data", "serialization", "vision", "testing", "cli")
+NAMELESS = ("dispatcher", "tensor", "autograd", "nn", "optim", "data", "serialization")
 
 
 def sources(*rooms: str) -> list[Path]:

@@ -43,6 +43,7 @@ from halon.tensor import creation as _creation
 from halon.tensor import derived as _derived
 from halon.tensor import functions as _functions
 from halon.tensor import random as _random
+from halon.tensor.buffers import frombuffer
 from halon.tensor.creation import (
     arange,
     as_tensor,
@@ -59,6 +60,7 @@ from halon.tensor.creation import (
     zeros,
     zeros_like,
 )
+from halon.tensor.dlpack import from_dlpack, to_dlpack
 from halon.tensor.printing import set_printoptions
 from halon.tensor.random import (
     Generator,
@@ -93,4 +95,5 @@ float, double, half, long, int, short, uint8 = (
 
 register_device = _registry.register
 
-from halon import data, nn, optim  # noqa: E402  (they use the names above)
+from halon import data, nn, optim, serialization  # noqa: E402  (they use the names above)
+from halon.serialization import load, save  # noqa: E402

@@ -82,6 +82,58 @@ def test_generated_complex_tensors(dtype, kind):
         assert_prints_alike(*both(values, dtype))
 
 
+OTHERS = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64", "int16"]
+
+
+@pytest.mark.parametrize("kind", ["plain", "integers", "special", "large", "small", "wide"])
+@pytest.mark.parametrize("dtype", [*OTHERS, *COMPLEX, "bool", "float16"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_generated_tensors_of_dtypes_that_come_from_torch(dtype, kind):
+    draw, numbers = random.Random(f"{dtype} {kind} others"), np.random.RandomState(3)
+    wanted = getattr(torch, dtype)
+    for _ in range(15):
+        shape = [draw.choice(SIZES) for _ in range(draw.randint(0, 3))]
+        values = magnitudes(kind, numbers.standard_normal(shape), draw)
+        if not (wanted.is_floating_point or wanted.is_complex):
+            values = np.array(numbers.randint(0, 200, shape))
+        theirs = torch.from_numpy(np.asarray(values)).to(wanted)
+        if wanted.is_complex:
+            theirs = torch.complex(theirs.real, theirs.imag + theirs.real.flip(-1 if shape else ()))
+        assert_prints_alike(halon.from_dlpack(theirs), theirs)
+
+
+@pytest.mark.parametrize("dtype", OTHERS)
+@pytest.mark.parametrize(
+    "options", [{"precision": 2}, {"threshold": 5}, {"sci_mode": True}, {"linewidth": 30}], ids=str
+)
+def test_options_hold_for_every_dtype(dtype, options):
+    set_printoptions(**options)
+    torch.set_printoptions(**options)
+    for shape in [(), (3,), (40,), (9, 9)]:
+        n = int(np.prod(shape))
+        theirs = (torch.arange(n).reshape(shape) / 3).to(getattr(torch, dtype))
+        assert_prints_alike(halon.from_dlpack(theirs), theirs)
+
+
+@pytest.mark.parametrize("dtype", [*OTHERS, *COMPLEX])
+def test_empty_tensors_and_gradients_of_every_dtype(dtype):
+    for shape in [(0,), (2, 0), (0, 3, 1)]:
+        theirs = torch.empty(shape, dtype=getattr(torch, dtype))
+        assert_prints_alike(halon.from_dlpack(theirs), theirs)
+    theirs = torch.ones(2, dtype=getattr(torch, dtype))
+    if theirs.is_floating_point() or theirs.is_complex():
+        ours = halon.from_dlpack(theirs).requires_grad_()
+        assert_prints_alike(ours, theirs.requires_grad_())
+
+
+def test_a_subclass_prints_its_name():
+    class Named(halon.Tensor):
+        pass
+
+    ours = halon.Tensor._make_subclass(Named, halon.ones(2))
+    assert repr(ours) == "Named([1., 1.])"
+
+
 @pytest.mark.parametrize(
     "values",
     [
