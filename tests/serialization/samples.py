@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import OrderedDict
 from typing import Any
 
@@ -36,6 +37,16 @@ def torch_tensors(names: Any = None) -> dict[str, Any]:
     return {n: torch.arange(6).to(getattr(torch, n)).reshape(2, 3) for n in names}
 
 
+def numbered(raw: bytes) -> bytes:
+    """An old file whose storages, which torch names by address, have the same names each time."""
+    names: dict[bytes, bytes] = {}
+
+    def name(found: re.Match[bytes]) -> bytes:
+        return b"X\4\0\0\0" + names.setdefault(found[1], b"%d" % (1000 + len(names)))
+
+    return re.sub(rb"X.\0\0\0(\d{9,20})", name, raw, flags=re.DOTALL)
+
+
 def files() -> dict[str, bytes]:
     """format → content, for mutation."""
     base = halon.arange(12.0)
@@ -56,6 +67,6 @@ def files() -> dict[str, bytes]:
     halon.save(ours, mine)
     plain = {"a": torch.ones(3, 2), "b": torch.arange(5), "c": torch.ones(2).bfloat16()}
     return {
-        "halon": mine.getvalue(), "torch": zipped.getvalue(), "legacy": old.getvalue(),
+        "halon": mine.getvalue(), "torch": zipped.getvalue(), "legacy": numbered(old.getvalue()),
         "safetensors": save_safetensors(plain),
     }  # fmt: skip
