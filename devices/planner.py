@@ -25,6 +25,9 @@ from halon.hal.properties import Caps, Layout
 from halon.hal.registry import registry
 from halon.kernels.tree import Scalar
 
+#: dtypes that an op device without them gets as the next wider one (``dispatcher/lower.py``)
+WIDENS = ("f16", "bf16", "f32", "u8", "i8", "i16", "i32", "u16", "u32", "c64")
+
 Launch = Callable[[Any, list[int], list[int], Sequence[Any]], None]
 
 
@@ -40,7 +43,8 @@ class KernelPlanner:
     """For devices with ``rows`` and ``run_plan``."""
 
     named = False
-    widens: frozenset[str] = frozenset()
+    #: what named kernels need not know: they get such operands converted to the next wider dtype
+    widens: frozenset[str] = frozenset({"i8", "i16", "u16", "u32", "bf16"})
 
     def __init__(self, opened: OpenDevice) -> None:
         self.device: Any = opened.impl
@@ -77,7 +81,7 @@ class OpPlanner:
         if serialise:
             self.launch = _serialised(opened, self._run)
             self.launch_at_zero = _serialised(opened, self._run_at_zero)
-        self.widens = frozenset({"f16", "bf16", "f32", "u8", "i8", "i16", "i32"})
+        self.widens = frozenset(WIDENS)
 
     def find(self, spec: OpSpec) -> tuple[Binding | None, str, str]:
         """A binding, or (None, kind of miss, reason)."""

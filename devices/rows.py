@@ -19,6 +19,7 @@ Entry = Callable[[Any, OpSpec], Any]
 bools: Final = frozenset({"bool"})
 ints: Final = frozenset({"u8", "i32", "i64"})
 floats: Final = frozenset({"f16", "f32", "f64"})
+complexes: Final = frozenset({"c64", "c128"})
 
 
 @dataclass(frozen=True)

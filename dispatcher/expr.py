@@ -7,6 +7,7 @@ Operators and the names of ``kernels/scalar_ops.py`` are allowed: ``"a + b"``,
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _COMPARE: Final[dict[type, tuple[str, bool]]] = {
     ast.Lt: ("lt", False), ast.LtE: ("le", False), ast.Gt: ("lt", True), ast.GtE: ("le", True),
     ast.Eq: ("eq", False), ast.NotEq: ("ne", False),
 }  # fmt: skip
+_CONSTANTS: Final = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,9 @@ def parse(text: str, names: Sequence[str]) -> Untyped:
 
 
 @cache
-def expansion(op: str) -> Untyped | None:
-    """A non-primitive scalar operation over primitives of ``a`` and ``b``."""
-    text = SCALAR_OPS[op].expand
+def expansion(op: str, dtype: str) -> Untyped | None:
+    """A non-primitive scalar operation of operands of ``dtype`` over primitives of ``a``, ``b``."""
+    text = SCALAR_OPS[op].expansion(dtype)
     return _convert(_parse_calls(text), frozenset("ab"), text) if text else None
 
 
@@ -79,10 +81,14 @@ def _convert(node: ast.expr, names: frozenset[str], text: str) -> Untyped:
     match node:
         case ast.Name(id=name) if name in names:
             return Name(name)
+        case ast.Name(id=name) if name in _CONSTANTS:
+            return Literal(_CONSTANTS[name])
         case ast.Constant(value=bool() | int() | float() as value):
             return Literal(value)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
             return Literal(-value)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id=name)) if name in _CONSTANTS:
+            return Literal(-_CONSTANTS[name])
         case ast.UnaryOp(op=operator, operand=x) if type(operator) in _UNARY:
             return Call(_UNARY[type(operator)], sub(x))
         case ast.BinOp(left=a, op=operator, right=b) if type(operator) in _BINARY:
@@ -112,6 +118,7 @@ def typed(root: Untyped, operands: Mapping[str, Node], out: str, default: str) -
         NotImplementedOnDevice: a scalar operation has no meaning for its dtype.
     """
     memo: dict[Untyped, Node | None] = {}
+    default = computed(default)
 
     def build(n: Untyped, wanted: str | None) -> Node:
         if isinstance(n, Literal):
@@ -131,8 +138,12 @@ def typed(root: Untyped, operands: Mapping[str, Node], out: str, default: str) -
         if n.op == "where":
             args = (build(n.args[0], "bool"), *args)
         if not _defined(scalar.name, wanted):
-            raise NotImplementedOnDevice(f'"{n.op}" not implemented for {wanted!r}')
-        return Apply(n.op, args, "bool" if scalar.result == "bool" else wanted)
+            found = expansion(n.op, wanted) if wanted[0] in "fc" else None
+            if found is None:
+                raise NotImplementedOnDevice(f'"{n.op}" not implemented for {wanted!r}')
+            inner = dict(zip("ab", args, strict=False))
+            return typed(found, inner, scalar.result_dtype(wanted), wanted)
+        return Apply(n.op, args, scalar.result_dtype(wanted))
 
     return cast(build(root, out), out)
 
@@ -150,14 +161,22 @@ def cast(node: Node, dtype: str) -> Node:
     return node if node.dtype == dtype else Apply("cast", (node,), dtype)
 
 
+#: stored dtype → the dtype its arithmetic runs in. Wrapping commutes with the operations of
+#: integers, so that narrow ones compute in a wider type and wrap once, when the result is stored.
+COMPUTED: Final = {
+    "f16": "f32", "bf16": "f32", "f8e4m3": "f32", "f8e5m2": "f32",
+    "i8": "i32", "i16": "i32", "u16": "i32", "u32": "i64",
+}  # fmt: skip
+
+
 def computed(dtype: str) -> str:
-    """The dtype arithmetic runs in: half precision computes in float32."""
-    return "f32" if dtype in ("f16", "bf16") else dtype
+    """The dtype arithmetic on ``dtype`` runs in."""
+    return COMPUTED.get(dtype, dtype)
 
 
 def expand(node: Apply) -> Node | None:
     """One level of a scalar operation's expansion over primitives; None for a primitive."""
-    body = expansion(node.op)
+    body = expansion(node.op, node.args[0].dtype)
     if body is None:
         return None
     operands: dict[str, Any] = dict(zip("ab", node.args, strict=False))

@@ -19,7 +19,7 @@ from halon.kernels.tree import Apply, Const, Input, Node, Scalar, walk
 #: the next wider dtype of the same category; narrowing is never automatic.
 WIDER: Final = {
     "f16": "f32", "bf16": "f32", "f32": "f64", "u8": "i32", "i8": "i32", "i16": "i32",
-    "i32": "i64", "c64": "c128",
+    "i32": "i64", "u16": "i32", "u32": "i64", "c64": "c128",
 }  # fmt: skip
 
 

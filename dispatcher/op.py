@@ -6,6 +6,7 @@ The schema is a Python signature whose annotations say what a parameter is to th
 ``Tensor``         an operand; a Python number is taken where the dtype rule promotes numbers
 ``Tensor | None``  an operand that may be absent
 ``Tensors``        a sequence of operands
+``TensorArgs``     the same, given one by one or as one sequence
 ``Number``         a run-time number: its type is part of the signature, its value is not
 anything else      a value fixed in the plan (``int``, ``Ints``, ``bool``, ``DType``, ``Device``)
 =================  ===========================================================================
@@ -27,7 +28,7 @@ NUMBER: Final = 3
 STATIC: Final = 4
 
 _KINDS: Final = {"Tensor": OPERAND, "Tensor | None": OPTIONAL, "Tensors": OPERANDS,
-                 "Number": NUMBER}  # fmt: skip
+                 "TensorArgs": OPERANDS, "Number": NUMBER}  # fmt: skip
 REQUIRED: Final = object()
 
 
@@ -72,6 +73,9 @@ class Windows:
     places: Sequence[Window | None]
 
 
+#: ``empty=UNCHANGED``: writing nothing leaves the first operand as it is.
+UNCHANGED: Final = object()
+
 #: ``grad=COMPOSE``: with gradients wanted the decomposition runs operator by operator, so that each
 #: one's own rule applies; without, it is one plan.
 COMPOSE: Final = "compose"
@@ -85,11 +89,15 @@ class Op:
         shape: ``(*args) -> shape`` (a tuple of shapes for several outputs), operands as Metas.
         expr: the elementwise expression, parsed.
         kernel: ``(*args) -> KernelCall`` where the native form differs from the schema.
-        view: ``(*args) -> (shape, strides, byte offset)``: metadata only, or None if a copy is due.
+        view: ``(*args) -> (shape, strides, byte offset)`` and possibly another dtype: metadata
+            only, or None if a copy is due.
         windows: ``(*args) -> Windows``: the output is made of copies of the operands.
-        decompose: ``(*args) -> tensors``, run once per signature on symbolic tensors.
+        decompose: ``(*args) -> tensors``, run once per signature on symbolic tensors; it returns
+            NotImplemented for operands it does not serve.
+        eager: ``(*args) -> result``, run at every call on the tensors themselves: for results that
+            are views of operands, or whose number or shape depends on values.
         rule: ``(grad, out, *args) -> gradients``, one per operand; None: not differentiable.
-        empty: what a reduction over no elements gives: a number, or an error text.
+        empty: what an operator over no elements gives: a number, UNCHANGED, or an error text.
         samples: ``(make) -> list of argument tuples`` for tests, docs and benchmarks.
         methods: which of "function", "method", "inplace", "operator" are derived from it.
     """
@@ -107,13 +115,17 @@ class Op:
         self.kernel: Callable[..., KernelCall] | None = rules.pop("kernel", None)
         self.view: Callable[..., Any] | None = rules.pop("view", None)
         self.decompose: Callable[..., Any] | None = rules.pop("decompose", None)
+        self.eager: Callable[..., Any] | None = rules.pop("eager", None)
         self.windows: Callable[..., Windows] | None = rules.pop("windows", None)
-        rule = rules.pop("grad")
+        rule = rules.pop("grad", COMPOSE) if self.eager else rules.pop("grad")
         self.composes = rule == COMPOSE
         self.rule: Callable[..., Any] | None = None if self.composes else rule
         self.empty: Any = rules.pop("empty", None)
         self.samples: Callable[..., Any] | None = rules.pop("samples", None)
         self.methods: frozenset[str] = frozenset(rules.pop("methods", ()))
+        self.may_alias: bool = rules.pop(
+            "may_alias", False
+        )  # the result may be an operand's memory
         self.outputs: int = rules.pop("outputs", 1)
         if rules:
             raise TypeError(f"{self.name}: unknown rules {sorted(rules)}")
@@ -170,8 +182,19 @@ def op(schema: str, **rules: Any) -> Op:
     OPS[record.name] = record
     from halon.dispatcher import select  # the executor needs this module first
 
-    record.call = select.call_composed if record.composes else select.call
+    record.call = (
+        _call_eager
+        if record.eager is not None
+        else select.call_composed
+        if record.composes
+        else select.call
+    )
     return record
+
+
+def _call_eager(op: Op, args: tuple[Any, ...]) -> Any:
+    assert op.eager is not None
+    return op.eager(*args)
 
 
 def _parse_schema(schema: str) -> tuple[str, tuple[Param, ...]]:

@@ -16,6 +16,7 @@ from halon.dispatcher.shapes import broadcast_shapes, elementwise_strides, expan
 from halon.dispatcher.structures import Meta, contiguous_strides, dense_meta, make_meta
 from halon.dispatcher.trace import Program, SymNumber, trace
 from halon.hal.dtypes import SHORT, DType
+from halon.hal.errors import NotImplementedOnDevice
 from halon.hal.op_desc import OpSpec
 from halon.hal.open_device import OpenDevice
 from halon.kernels.tree import Apply, Input, Node, Scalar
@@ -191,7 +192,16 @@ def infer(op: Op, signature: Signature, device: OpenDevice) -> tuple[Meta, ...]:
         return (make_meta(shape, strides, types.out, device),)
     if op.shape is None:
         program = decomposition(op, signature)
-        return tuple(program.metas[s] for s in program.outputs if s is not None)
+        if program is None:
+            shown = ", ".join(map(str, tensor_metas(op, signature)))
+            raise NotImplementedOnDevice(f"{op.name} is not defined for {shown}")
+        slots = [s for s in program.outputs if s is not None]
+        return tuple(
+            dense_like(program.metas[s])
+            if program.shows_input(s) and not op.may_alias
+            else program.metas[s]
+            for s in slots
+        )
     assert op.dtype is not None, op.name
     shapes, types_ = op.shape(*signature), op.dtype(*signature)
     if op.outputs == 1:
@@ -210,14 +220,22 @@ def types_of(op: Op, signature: Signature) -> Types:
     return Types(tuple(s.dtype if isinstance(s, Meta) else target for s in operands), target)
 
 
-def decomposition(op: Op, signature: Signature) -> Program:
-    """The record's decomposition as a program over its tensor operands."""
+def decomposition(op: Op, signature: Signature) -> Program | None:
+    """The record's decomposition as a program over its tensor operands, if it has one for them."""
     assert op.decompose is not None, f"{op.name} has neither a shape rule nor a decomposition"
     rule = op.decompose
     metas = tensor_metas(op, signature)
-    program = trace(lambda syms: rule(*symbolic_args(op, signature, syms)), metas)
+    served = True
+
+    def apply(syms: list[Any]) -> Any:
+        nonlocal served
+        result = rule(*symbolic_args(op, signature, syms))
+        served = result is not NotImplemented
+        return result if served else ()
+
+    program = trace(apply, metas)
     program.prune()
-    return program
+    return program if served else None
 
 
 def symbolic_args(op: Op, signature: Signature, syms: Sequence[Any]) -> list[Any]:

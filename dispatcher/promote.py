@@ -94,6 +94,10 @@ def result_type(*operands: Any) -> DType:
         found[level] = dtype if before is None else promote_types(before, dtype)
     result = _combine(found[0], _combine(found[1], found[2]))
     assert result is not None
+    if result.short in dt.FLOAT8:
+        raise NotImplementedError(
+            f"arithmetic is not implemented for {result.name}; convert operands first"
+        )
     return result
 
 

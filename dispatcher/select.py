@@ -12,7 +12,7 @@ import numpy as np
 
 from halon.dispatcher import hot, lower, trace
 from halon.dispatcher import plan as plans
-from halon.dispatcher.op import NUMBER, OPERAND, OPERANDS, OPTIONAL, STATIC, Op
+from halon.dispatcher.op import NUMBER, OPERAND, OPERANDS, OPTIONAL, STATIC, UNCHANGED, Op
 from halon.dispatcher.plan import LAUNCH, VIEW, Plan, Signature, Steps
 from halon.dispatcher.structures import (
     Meta,
@@ -224,8 +224,9 @@ def view_plan(op: Op, signature: Signature, device: OpenDevice) -> Plan | None:
     if seen is None:
         return None
     (source,) = plans.tensor_metas(op, signature)
-    shape, strides, offset = seen
-    meta = plans.make_meta(tuple(shape), tuple(strides), source.dtype, device)
+    shape, strides, offset, *other = seen
+    dtype = other[0] if other else source.dtype
+    meta = plans.make_meta(tuple(shape), tuple(strides), dtype, device)
     plan = Plan(VIEW, op, device, (meta,), "view")
     plan.offset = offset
     return plan
@@ -265,7 +266,13 @@ def _empty_plan(
     if isinstance(op.empty, str):
         raise (IndexError if op.empty.startswith("Expected") else RuntimeError)(op.empty)
     steps = Steps(len(metas) + 1)
-    made = [steps.add(fill_plan(m), (), (op.empty,))[0] for m in outs]
+    if op.empty is UNCHANGED:
+        copy = lower.copy_plan(metas[0], outs[0], [])
+        if copy is None:
+            return None
+        made = [steps.add(copy, (0,))[0]]
+    else:
+        made = [steps.add(fill_plan(m), (), (op.empty,))[0] for m in outs]
     if not lower.finish(steps, made, outs, outs, [], into):
         return None
     return lower.composite(device, outs, steps, "native")
@@ -327,11 +334,19 @@ def _by_decomposition(
     if op.decompose is None:
         return None
     program = plans.decomposition(op, signature)
+    if program is None:
+        return None
     steps = Steps(program.inputs + 1)
     slots = _add_program(steps, program, device, reasons)
     if slots is None:
         return None
     metas = [program.metas[s] for s in program.outputs if s is not None]
+    for i, s in enumerate(s for s in program.outputs if s is not None):
+        if program.shows_input(s) and not op.may_alias and not into:
+            copy = lower.copy_plan(metas[i], outs[i], reasons)
+            if copy is None:
+                return None
+            slots[i], metas[i] = steps.add(copy, (slots[i],))[0], outs[i]
     if not lower.finish(steps, slots, metas, outs, reasons, into):
         return None
     return lower.composite(device, outs, steps, "decomposed")

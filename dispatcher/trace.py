@@ -118,6 +118,16 @@ class Program:
         self.instrs.append(Instr(op, args, metas, slots))
         return slots
 
+    def shows_input(self, slot: int) -> bool:
+        """Whether a slot is an input or a view of one."""
+        made = {s: instr for instr in self.instrs for s in instr.slots}
+        while slot >= self.inputs:
+            instr = made[slot]
+            if instr.op.view is None:
+                return False
+            slot = instr.uses()[0]
+        return True
+
     def prune(self) -> frozenset[int]:
         """Drop instructions that no output needs; return the input slots that are read."""
         live = {s for s in self.outputs if s is not None}

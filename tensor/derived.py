@@ -40,6 +40,10 @@ def signature_of(op: Op, method: bool) -> inspect.Signature:
 
 
 def _function(op: Op) -> Callable[..., Any]:
+    packed = next((i for i, p in enumerate(op.params) if p.annotation == "TensorArgs"), -1)
+    if packed >= 0:
+        return _of_tensors(op, packed)
+
     def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         bound = op.bind(args, kwargs)
         return op.call(op, bound) if out is None else store(op, out, bound)
@@ -47,9 +51,37 @@ def _function(op: Op) -> Callable[..., Any]:
     return _named(function, op, op.name, False)
 
 
+def _of_tensors(op: Op, first: int) -> Callable[..., Any]:
+    """A function whose operands may be given one by one, ``block_diag(a, b)``."""
+
+    def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        given = args[first:]
+        if len(given) == 1 and isinstance(given[0], (tuple, list)):
+            given = given[0]
+        bound = op.bind((*args[:first], tuple(given)), kwargs)
+        return op.call(op, bound) if out is None else store(op, out, bound)
+
+    return _named(function, op, op.name, False)
+
+
 def _method(op: Op) -> Callable[..., Any]:
+    if len(op.params) > 1 and op.params[1].annotation == "Sizes":
+        return _variadic(op)
+
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return op.call(op, op.bind((self, *args), kwargs))
+
+    return _named(method, op, op.name, True)
+
+
+def _variadic(op: Op) -> Callable[..., Any]:
+    """A method whose sizes may be given one by one, ``x.repeat(2, 1)``."""
+
+    def method(self: Any, *sizes: Any, **kwargs: Any) -> Any:
+        if sizes:
+            given = sizes[0] if isinstance(sizes[0], (tuple, list)) else sizes
+            sizes = (tuple(n.__index__() for n in given),)
+        return op.call(op, op.bind((self, *sizes), kwargs))
 
     return _named(method, op, op.name, True)
 

@@ -40,18 +40,6 @@ class Forms(Derived):
         """``self -= alpha * other``."""
         return update(ew.sub, self, (self, other if alpha == 1 else other * alpha))
 
-    def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-        """``self += value * tensor1 * tensor2``."""
-        return self.add_(tensor1 * tensor2, alpha=value)
-
-    def addcdiv_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-        """``self += value * tensor1 / tensor2``."""
-        return self.add_(tensor1 / tensor2, alpha=value)
-
-    def lerp_(self: Any, end: Any, weight: Any) -> Any:
-        """``self += weight * (end - self)``."""
-        return self.add_(end - self, alpha=weight)
-
     # -- reductions with more than one form --------------------------------------------------------
     def sum(
         self: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None

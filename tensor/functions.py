@@ -6,11 +6,11 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
+from halon.dispatcher.op import Op
 from halon.dispatcher.ops import (
     contraction,
     indexing,
     loss,
-    movement,
     normalisation,
     pooling,
     views,
@@ -112,14 +112,24 @@ def _limited(x: Tensor, limited: Tensor, inside: Any, bound: Any) -> Tensor:
     return ew.where(inside(x, bound), x, limited.detach())
 
 
-def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int, dtype: DType | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """exp normalised to sum 1 along ``dim``."""
-    return normalisation.softmax(input if dtype is None else input.to(dtype), dim)
+    x = input if dtype is None else input.to(dtype)
+    return _into(normalisation.softmax, out, (x, dim))
 
 
-def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int, dtype: DType | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """log of ``softmax`` along ``dim``."""
-    return normalisation.log_softmax(input if dtype is None else input.to(dtype), dim)
+    x = input if dtype is None else input.to(dtype)
+    return _into(normalisation.log_softmax, out, (x, dim))
+
+
+def _into(record: Op, out: Tensor | None, args: tuple[Any, ...]) -> Tensor:
+    return record(*args) if out is None else store(record, out, args)
 
 
 def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
@@ -140,26 +150,6 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def t(input: Tensor) -> Tensor:
     """A matrix transposed."""
     return input.t()
-
-
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Equal shapes joined along a new dimension."""
-    if not tensors:
-        raise RuntimeError("stack expects a non-empty TensorList")
-    shapes = {x.shape for x in tensors}
-    if len(shapes) > 1:
-        raise RuntimeError(
-            f"stack expects each tensor to be equal size, but got {sorted(map(list, shapes))}"
-        )
-    return movement.cat([views.unsqueeze(x, dim) for x in tensors], dim)
-
-
-def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
-    """Every tensor expanded to the common shape."""
-    from halon.dispatcher.shapes import broadcast_shapes
-
-    shape = broadcast_shapes(*(x.meta.shape for x in tensors))
-    return [views.expand(x, shape) for x in tensors]
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
@@ -337,7 +327,7 @@ def _soft_cross_entropy(logs: Tensor, target: Tensor, weight: Tensor | None, red
 #: what ``halon`` exports from here, over the derived functions of the same name.
 FUNCTIONS = (
     "add", "sub", "max", "min", "sum", "mean", "var", "std", "clamp", "softmax", "log_softmax",
-    "reshape", "permute", "flatten", "t", "stack", "broadcast_tensors", "allclose", "equal",
+    "reshape", "permute", "flatten", "t", "allclose", "equal",
     "conv1d", "conv2d", "conv_transpose2d", "max_pool2d", "dropout", "batch_norm", "cross_entropy",
 )  # fmt: skip
 

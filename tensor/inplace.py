@@ -8,6 +8,7 @@ from typing import Any
 from halon.dispatcher import select
 from halon.dispatcher.hot import bring_up_to_date
 from halon.dispatcher.op import OPS, Op
+from halon.dispatcher.promote import can_cast
 from halon.dispatcher.rewrite import geometry, rebase
 from halon.dispatcher.structures import TensorBase, modes
 from halon.tensor import transfer
@@ -20,7 +21,8 @@ def update(op: Op, target: Any, args: tuple[Any, ...]) -> Any:
     view of a tensor with history.
     """
     rewrite = modes.grad and _check_history(op, target, args)
-    if any(n > 1 and s == 0 for n, s in zip(target.meta.shape, target.meta.strides, strict=True)):
+    steps = zip(target.meta.shape, target.meta.strides, strict=True)
+    if target.meta.numel and any(n > 1 and s == 0 for n, s in steps):
         raise RuntimeError(
             f"{op.name}_: unsupported operation: more than one element of the written-to tensor "
             "refers to a single memory location. Please clone() the tensor before performing the "
@@ -30,6 +32,8 @@ def update(op: Op, target: Any, args: tuple[Any, ...]) -> Any:
         here = target.meta.device
         if args[1].meta.device is not here:
             args = (args[0], transfer.to_device(args[1], here))
+    if op.eager is not None:
+        return update(OPS["copy"], target, (target, _storable(op, op.eager(*args), target)))
     args = tuple(_apart(op, a, target) for a in args)
     if not rewrite:
         select.call_into(op, target, args)
@@ -40,6 +44,15 @@ def update(op: Op, target: Any, args: tuple[Any, ...]) -> Any:
     if target.wants_grad:
         rebase(target, before)
     return target
+
+
+def _storable(op: Op, result: Any, target: Any) -> Any:
+    """A result that fits the tensor it is written to, as torch requires."""
+    if result.meta.shape != target.meta.shape or not can_cast(result.meta.dtype, target.meta.dtype):
+        raise RuntimeError(
+            f"{op.name}_: the result {result.meta} cannot be stored in a {target.meta} tensor"
+        )
+    return result
 
 
 def _check_history(op: Op, target: Any, args: tuple[Any, ...]) -> bool:

@@ -16,6 +16,8 @@ BASE: Final[dict[str, tuple[float, float]]] = {
     "f32": (1.3e-6, 1e-5),
     "f16": (1e-3, 1e-5),
     "bf16": (1.6e-2, 1e-5),
+    "c64": (1.3e-6, 1e-5),
+    "c128": (1e-7, 1e-7),
 }
 
 #: operator → (factor on both, reason)
@@ -32,9 +34,18 @@ OPERATORS: Final[dict[str, tuple[float, str]]] = {
     "expm1": (4.0, "expansion over primitives, 4.1 ulp measured"),
     "log1p": (4.0, "expansion over primitives, 2.8 ulp measured"),
     "div": (2.0, "gradients divide twice"),
+    "renorm": (2.0, "a norm, a quotient and a product each round"),
     "sum": (2.0, "another order of addition"),
     "mean": (2.0, "another order of addition"),
 }
+
+#: operator → how many terms its samples add into one result: the bound is then normwise
+TERMS: Final[dict[str, int]] = {
+    "mm": 32, "bmm": 32, "matmul": 32, "linear": 32, "convolution": 32, "conv_bwd_input": 32,
+    "conv_bwd_weight": 32, "addmm": 32, "addmv": 32, "addr": 4, "addbmm": 32, "baddbmm": 32,
+    "cdist": 8, "matrix_power": 64, "einsum": 32, "tensordot": 32, "chain_matmul": 32, "inner": 32,
+    "index_add": 4, "scatter_add": 4, "scatter_reduce": 4,
+}  # fmt: skip
 
 
 def tolerance(dtype: str, op: str = "", terms: int = 1) -> tuple[float, float]:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from operator import add
 from typing import Any
 
-from halon.devices.cpu.kernels import COMPUTED, ROWS
+from halon.devices.cpu.kernels import ROWS
 from halon.devices.cpu.native import ffi, import_failure, lib
 from halon.devices.rows import Row
 from halon.hal.driver import Device, DeviceDriver, Handle, Stream
+from halon.hal.dtypes import ALL_DTYPES
 from halon.hal.errors import OutOfMemoryError
 from halon.hal.properties import Caps, DeviceProps, MemKind
 
@@ -55,7 +56,7 @@ class CpuDevice(Device):
             mem_total=total,
             mem_free=free,
             max_alloc=total,
-            compute_dtypes=COMPUTED,
+            compute_dtypes=ALL_DTYPES,
             caps=Caps.HOST_VISIBLE | Caps.THREADSAFE | Caps.FORK_SAFE | Caps.DETERMINISTIC,
         )
         self._adopted: dict[Handle, list[memoryview]] = {}

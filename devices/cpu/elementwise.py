@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from halon.devices.cpu.native import CODE, FLOATS, Kernel, ffi, lib, op_indices
+from halon.devices.cpu.native import CODE, Kernel, as_words, ffi, lib, op_indices, word_format
 from halon.hal.dtypes import dtype_of
 from halon.hal.errors import Declined
 from halon.hal.op_desc import OpSpec, TensorSpec
@@ -65,7 +66,7 @@ def tile_kernel(
             n_slots += 1
     k = ffi.new("hl_elementwise *")
     operands = _operands(nest, (*ins, out), modes)
-    fills = _fills(program.fills, len(ins) + 1)
+    fills = _fills(program.fills, _first_words(len(ins) + 1, scalars))
     code = _code(program)
     slots = ffi.new("int32_t[]", [slot.get(r, -1) for r in range(program.n_registers)])
     k.ndim, k.shape, k.box = len(box), nest.shape, box
@@ -93,23 +94,29 @@ def _operands(nest: Nest, tensors: Sequence[TensorSpec], modes: Sequence[int]) -
     return operands
 
 
-def _fills(fills: Sequence[Fill], first_scalar: int) -> Any:
+def _first_words(operands: int, scalars: Sequence[str]) -> list[int]:
+    """The position of each run-time number among the words of a launch."""
+    lengths = (len(word_format(t)) for t in scalars)
+    return list(itertools.accumulate(lengths, initial=operands))
+
+
+def _fills(fills: Sequence[Fill], first_words: Sequence[int]) -> Any:
     array = ffi.new("hl_fill[]", max(1, len(fills)))
     for i, f in enumerate(fills):
-        if f.dtype not in CODE:
-            raise Declined(f"a {f.dtype} number in the expression")
         array[i].reg, array[i].dtype = f.register, CODE[f.dtype]
         array[i].itemsize = dtype_of(f.dtype).itemsize
-        array[i].arg = -1 if f.scalar is None else first_scalar + f.scalar
-        array[i].bits = _word(f.value, f.dtype)
+        array[i].arg = -1 if f.scalar is None else first_words[f.scalar]
+        array[i].bits = _bits(f.value, f.dtype)
     return array
 
 
-def _word(value: int | float | bool, dtype: str) -> int:
-    """The 8 bytes a launch would bring for this number."""
-    if dtype in FLOATS:
-        return struct.unpack("@q", struct.pack("@d", value))[0]
-    return (int(value) + 2**63) % 2**64 - 2**63
+def _bits(value: int | float | complex | bool, dtype: str) -> tuple[int, ...]:
+    """The words a launch would bring for this number."""
+    layout = word_format(dtype)
+    if layout == "q":
+        return ((int(value) + 2**63) % 2**64 - 2**63,)  # type: ignore[arg-type]
+    packed = struct.pack("@" + layout, *as_words(value, dtype))
+    return struct.unpack(f"@{len(layout)}q", packed)
 
 
 def _code(program: Program) -> Any:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from halon.devices.cpu.elementwise import copy_kernel
 from halon.devices.cpu.native import CODE, Kernel, ffi, lib
-from halon.hal.dtypes import dtype_of
+from halon.hal.dtypes import COMPLEX, dtype_of
 from halon.hal.errors import Declined
 from halon.hal.op_desc import OpSpec
 from halon.kernels.loops import coalesce
+
+#: Mode of a scatter → its place in ``enum hl_scatter``.
+_MODES: Final = {"set": 0, "add": 1, "mul": 2, "max": 3, "min": 4}
 
 
 def iota(device: Any, spec: OpSpec) -> Kernel:
@@ -78,15 +81,14 @@ def gather(device: Any, spec: OpSpec) -> Kernel:
 
 
 def scatter(device: Any, spec: OpSpec) -> Kernel:
-    """Entry of scatter along one dimension, setting or adding."""
+    """Entry of scatter along one dimension, setting or combining."""
     x, _, src = spec.ins
     size = x.shape[int(spec.attrs["dim"])] if x.shape else 1  # type: ignore[arg-type]
     k, dim = _index_kernel(spec, 1, src.strides, spec.outs[0].strides, size)
-    k.add = spec.attrs["mode"] == "add"
-    if k.add:
-        if x.dtype not in CODE:
-            raise Declined(f"no addition for {x.dtype}")
-        k.dtype = CODE[x.dtype]
+    mode = str(spec.attrs["mode"])
+    if x.dtype in COMPLEX and mode in ("max", "min"):
+        raise Declined(f"no {mode} of {x.dtype}")
+    k.dtype, k.mode = CODE[x.dtype], _MODES[mode]
     copy = copy_kernel(x, spec.outs[0], 0, 3)
     k.copy = ffi.cast("hl_kernel *", copy.address)
     lib.hl_scatter_init(k)

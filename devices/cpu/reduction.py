@@ -92,7 +92,7 @@ def _loops(
 
 
 def _accumulator(op: str, dtype: str, out: str) -> str:
-    if op in ("sum", "prod") and dtype[0] != "f":
+    if op in ("sum", "prod") and dtype[0] != "f" and dtype != "u64":
         return "i64"
     if op in ("sum", "prod") and out == "f64":
         return "f64"

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from halon.hal.errors import IndexOutOfRange
+from halon.hal.dtypes import ALL_DTYPES, COMPLEX
+from halon.hal.errors import bad_index
 from halon.hal.op_desc import OpCap
 from halon.hal.properties import ANY, Layout
 
@@ -22,9 +23,11 @@ Attrs = Mapping[str, Any]
 Function = Callable[[Arrays, Arrays, Attrs], None]
 
 bools: Final = frozenset({"bool"})
-ints: Final = frozenset({"u8", "i8", "i16", "i32", "i64"})
+ints: Final = frozenset({"u8", "i8", "i16", "u16", "i32", "u32", "i64", "u64"})
 floats: Final = frozenset({"f16", "f32", "f64"})
-numbers: Final = ints | floats
+reals: Final = ints | floats
+ordered: Final = reals | bools
+numbers: Final = reals | COMPLEX
 everything: Final = numbers | bools
 
 TABLE: Final[dict[str, tuple[Function, frozenset[str], frozenset[str]]]] = {}
@@ -51,25 +54,46 @@ def _ufunc(
 
 
 # -- data ------------------------------------------------------------------------------------------
-_ufunc("copy", lambda x: x, everything)
+_ufunc("copy", lambda x: x, ALL_DTYPES)
 
 
-@primitive("cast", everything, everything)
+def converted(x: Array, dtype: np.dtype) -> Array:
+    """Elements as another dtype: floating values truncate and wrap into small integers."""
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        x = np.real(x)
+    if dtype == np.bool_:
+        return x != 0
+    if dtype.kind in "iu" and dtype.itemsize < 8 and x.dtype.kind not in "iub":
+        x = x.astype(np.int64)
+    if dtype.kind == "V" and x.dtype.kind != "V":  # ml_dtypes round once, from float32
+        x = x.astype(np.float32)
+    return x.astype(dtype)
+
+
+@primitive("cast", ALL_DTYPES, ALL_DTYPES)
 def _cast(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
-    x, y = ins[0], outs[0]
-    y[...] = x != 0 if y.dtype == bool else x.astype(y.dtype)
+    outs[0][...] = converted(ins[0], outs[0].dtype)
 
 
-@primitive("fill", everything)
+@primitive("fill", ALL_DTYPES)
 def _fill(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
     outs[0][...] = np.asarray(attrs["value"]).astype(outs[0].dtype)
 
 
-@primitive("iota", numbers)
+@primitive("iota", reals)
 def _iota(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
     wide = np.float64 if outs[0].dtype.kind == "f" else np.int64
     steps = np.arange(outs[0].size, dtype=wide)
     outs[0][...] = (wide(attrs["start"]) + wide(attrs["step"]) * steps).astype(outs[0].dtype)
+
+
+_ufunc("real", np.real, COMPLEX, floats)
+_ufunc("imag", np.imag, COMPLEX, floats)
+
+
+@primitive("complex", floats, COMPLEX)
+def _complex(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
+    outs[0].real, outs[0].imag = ins
 
 
 # -- elementwise -----------------------------------------------------------------------------------
@@ -118,6 +142,8 @@ def _floored(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _power(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "c":
+        return np.where(y == 0, 1, np.power(x, y))
     if x.dtype.kind == "f":
         return np.power(x, y)
     result = np.power(x, np.maximum(y, 0))  # wraps
@@ -129,23 +155,26 @@ def _power(x: Array, y: Array) -> Array:
 _ufunc("neg", np.negative, numbers)
 for _name, _f in (("exp", np.exp), ("log", np.log), ("sqrt", np.sqrt), ("recip", np.reciprocal),
                   ("sin", np.sin), ("cos", np.cos)):  # fmt: skip
-    _ufunc(_name, _f, floats)
+    _ufunc(_name, _f, floats | COMPLEX)
 for _name, _f in (("floor", np.floor), ("trunc", np.trunc), ("round", np.rint)):
-    _ufunc(_name, lambda x, f=_f: x if x.dtype.kind in "iu" else f(x), numbers)
+    _ufunc(_name, lambda x, f=_f: x if x.dtype.kind in "iu" else f(x), reals)
 _ufunc("not", np.invert, ints | bools)
 _ufunc("add", np.add, everything)
 _ufunc("mul", np.multiply, everything)
-_ufunc("div", np.true_divide, floats)
-_ufunc("idiv", _checked_divisor(_float_floor_divide), numbers)
-_ufunc("mod", _checked_divisor(_float_mod), numbers)
-_ufunc("max", np.maximum, everything)
-_ufunc("min", np.minimum, everything)
+_ufunc("div", np.true_divide, floats | COMPLEX)
+_ufunc("idiv", _checked_divisor(_float_floor_divide), reals)
+_ufunc("mod", _checked_divisor(_float_mod), reals)
+_ufunc("max", np.maximum, ordered)
+_ufunc("min", np.minimum, ordered)
 _ufunc("pow", _power, numbers)
-_ufunc("lt", np.less, everything, bools)
+_ufunc("lt", np.less, ordered, bools)
 _ufunc("eq", np.equal, everything, bools)
 _ufunc("and", np.bitwise_and, ints | bools)
 _ufunc("or", np.bitwise_or, ints | bools)
 _ufunc("xor", np.bitwise_xor, ints | bools)
+_ufunc("fmod", _checked_divisor(np.fmod), reals)
+_ufunc("gcd", np.gcd, ints)
+_ufunc("nextafter", np.nextafter, floats)
 _ufunc("shl", _shift(np.left_shift), ints)
 _ufunc("shr", _shift(np.right_shift), ints)
 _ufunc("where", np.where, everything)
@@ -169,12 +198,12 @@ def _reduction(name: str, f: Any, dtypes: frozenset[str], wide: bool) -> None:
 
 _reduction("sum", np.sum, everything, True)
 _reduction("prod", np.prod, everything, True)
-_reduction("max_reduce", np.amax, everything, False)
-_reduction("min_reduce", np.amin, everything, False)
+_reduction("max_reduce", np.amax, ordered, False)
+_reduction("min_reduce", np.amin, ordered, False)
 
 
 def _index_of(name: str, f: Callable[..., Any]) -> None:
-    @primitive(name, everything, frozenset({"i64"}))
+    @primitive(name, ordered, frozenset({"i64"}))
     def run(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
         axes = attrs["axes"]
         y = f(ins[0], axis=axes[0]) if len(axes) == 1 and ins[0].ndim > 1 else f(ins[0])
@@ -252,7 +281,7 @@ def _conv_transposed(x: Array, w: Array, y: Array, attrs: Attrs) -> None:
 
 
 # -- windows and indices ---------------------------------------------------------------------------
-@primitive("window_reduce", numbers, numbers)
+@primitive("window_reduce", reals, reals)
 def _window_reduce(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
     x = ins[0]
     largest = attrs["mode"] == "max"
@@ -286,12 +315,10 @@ def _window_reduce(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
 def _check_bounds(index: Array, size: int, dim: int) -> None:
     bad = (index < 0) | (index >= size)
     if bad.any():
-        raise IndexOutOfRange(
-            f"index {int(index[bad].flat[0])} is out of bounds for dimension {dim} with size {size}"
-        )
+        raise bad_index(int(index[bad].flat[0]), dim, size)
 
 
-@primitive("gather", everything | frozenset({"i64"}), everything)
+@primitive("gather", ALL_DTYPES, ALL_DTYPES)
 def _gather(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
     x, index = ins
     dim = attrs["dim"]
@@ -302,7 +329,12 @@ def _gather(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
     outs[0][...] = np.take_along_axis(x[window], index, dim).reshape(outs[0].shape)
 
 
-@primitive("scatter", everything | frozenset({"i64"}), everything)
+_SCATTER: Final[dict[str, Any]] = {
+    "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
+
+
+@primitive("scatter", ALL_DTYPES, ALL_DTYPES)
 def _scatter(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
     x, index, src = ins
     dim = attrs["dim"]
@@ -314,10 +346,39 @@ def _scatter(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
         y, index, src = y.reshape(1), index.reshape(-1), src.reshape(-1)
     places = list(np.indices(index.shape, sparse=True))
     places[dim] = index
-    if attrs["mode"] == "add":
-        np.add.at(y, tuple(places), src)
+    if attrs["mode"] in _SCATTER:
+        _SCATTER[attrs["mode"]].at(y, tuple(places), src)
     else:
         y[tuple(places)] = src
+
+
+# -- scans and order -------------------------------------------------------------------------------
+def _scan(name: str, f: Callable[..., Array]) -> None:
+    @primitive(name, reals)
+    def run(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
+        x, dim = ins[0], attrs["dim"]
+        wide = np.float32 if x.dtype == np.float16 else x.dtype
+        x = x.reshape(x.shape or (1,))
+        y = np.flip(f(np.flip(x, dim), dim, wide), dim) if attrs["reverse"] else f(x, dim, wide)
+        outs[0][...] = y.reshape(outs[0].shape)
+
+
+_scan("cumsum", np.cumsum)
+_scan("cumprod", np.cumprod)
+
+
+@primitive("sort", ordered, ordered)
+def _sort(ins: Arrays, outs: Arrays, attrs: Attrs) -> None:
+    """Stable, NaN largest: a descending order is the ascending one of the reversed row."""
+    dim = attrs["dim"]
+    x = ins[0].reshape(ins[0].shape or (1,))
+    if attrs["descending"]:
+        order = np.flip(np.argsort(np.flip(x, dim), dim, kind="stable"), dim)
+        order = x.shape[dim] - 1 - order
+    else:
+        order = np.argsort(x, dim, kind="stable")
+    outs[0][...] = np.take_along_axis(x, order, dim).reshape(outs[0].shape)
+    outs[1][...] = order.reshape(outs[1].shape)
 
 
 # -- random ----------------------------------------------------------------------------------------

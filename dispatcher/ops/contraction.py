@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from halon.dispatcher.op import COMPOSE, KernelCall, op
+from halon.dispatcher.ops.complex import by_parts, conjugate
 from halon.dispatcher.ops.movement import cat
 from halon.dispatcher.ops.views import (
     expand,
@@ -45,7 +46,10 @@ mm = op(
     doc="Product of two matrices; half precision accumulates in float32.", shape=_mm_shape,
     dtype=lambda a, b: _same_dtype("mm", a, b),
     kernel=lambda a, b: KernelCall("matmul", (a, b)), empty=0,
-    grad=lambda g, out, a, b: (mm(g, transpose(b, 0, 1)), mm(transpose(a, 0, 1), g)),
+    decompose=lambda a, b: by_parts(mm, a, b),
+    grad=lambda g, out, a, b: (
+        mm(g, conjugate(transpose(b, 0, 1))), mm(conjugate(transpose(a, 0, 1)), g)
+    ),
     samples=lambda t: [(t(3, 4), t(4, 5)), (t(4, 3).t(), t(4, 2)), (t(2, 0), t(0, 3))],
 )  # fmt: skip
 
@@ -65,7 +69,10 @@ bmm = op(
     doc="Products of two equally long batches of matrices (any number of batch dimensions).",
     shape=_batch_shape, dtype=lambda a, b: _same_dtype("bmm", a, b),
     kernel=lambda a, b: KernelCall("matmul", (a, b)), empty=0,
-    grad=lambda g, out, a, b: (bmm(g, transpose(b, -2, -1)), bmm(transpose(a, -2, -1), g)),
+    decompose=lambda a, b: by_parts(bmm, a, b),
+    grad=lambda g, out, a, b: (
+        bmm(g, conjugate(transpose(b, -2, -1))), bmm(conjugate(transpose(a, -2, -1)), g)
+    ),
     samples=lambda t: [(t(2, 3, 4), t(2, 4, 5)), (t(2, 4, 3).transpose(1, 2), t(2, 4, 2))],
 )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from halon.dispatcher.op import KernelCall, op
+from halon.dispatcher.op import UNCHANGED, KernelCall, op
 from halon.dispatcher.ops.creation import full
 from halon.dispatcher.ops.elementwise import where
 from halon.dispatcher.ops.views import expand, reshape
@@ -97,7 +97,7 @@ def _top_left(meta: Meta, shape: Shape) -> Meta:
 scatter_add = op(
     "scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor",
     methods=("function", "method", "inplace"), shape=_scatter_shape, dtype=_scatter_dtype,
-    doc="``input`` with ``src`` added at ``index`` along ``dim``.", kernel=_scatter_call("add"),
+    doc="``input`` with ``src`` added at ``index`` along ``dim``.", kernel=_scatter_call("add"), empty=UNCHANGED,
     grad=lambda g, out, x, dim, index, src: (g, None, _same_window(gather(g, dim, index), src)),
     samples=lambda t: [],
 )  # fmt: skip
@@ -105,7 +105,7 @@ scatter_add = op(
 scatter = op(
     "scatter(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor",
     methods=("function", "method", "inplace"), shape=_scatter_shape, dtype=_scatter_dtype,
-    doc="``input`` with ``src`` written at ``index`` along ``dim``.", kernel=_scatter_call("set"),
+    doc="``input`` with ``src`` written at ``index`` along ``dim``.", kernel=_scatter_call("set"), empty=UNCHANGED,
     grad=lambda g, out, x, dim, index, src: (
         scatter(g, dim, index, full(index.meta.shape, 0.0, g.meta.dtype, g.meta.device)), None,
         _same_window(gather(g, dim, index), src),
@@ -161,5 +161,5 @@ masked_fill = op(
     expr="where(mask, value, input)",
     dtype=lambda x, mask, value: Types((x.dtype, dt.bool_, x.dtype), x.dtype),
     grad=lambda g, out, x, mask, value: (where(mask, 0.0, g), None),
-    samples=lambda t: [(t(3, 4), t(4) > 0, 2.0)],
+    samples=lambda t: [(t(3, 4), t.mask(4), 2.0)],
 )  # fmt: skip

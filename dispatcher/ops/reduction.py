@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from halon.dispatcher.op import COMPOSE, KernelCall, Op, op
+from halon.dispatcher.ops.complex import conjugate, imag_part, linear_by_parts, real_part
 from halon.dispatcher.ops.creation import iota
 from halon.dispatcher.ops.elementwise import eq, isnan, mul, ne, square, where
 from halon.dispatcher.ops.families import reduction_shape
-from halon.dispatcher.ops.movement import cast
-from halon.dispatcher.ops.views import expand, permute, reshape, unsqueeze
+from halon.dispatcher.ops.movement import cast, cat
+from halon.dispatcher.ops.views import expand, narrow, permute, reshape, unsqueeze
 from halon.dispatcher.shapes import Shape, reduced_shape, wrap_dim, wrap_dims
 from halon.hal import dtypes as dt
 
@@ -57,10 +58,32 @@ def reduction(
 sum = reduction(
     "sum", "sum", "Sum over ``dim`` (all by default); integers in int64, half in float32.", 0,
     lambda g, out, x, dim, keepdim: spread(g, x, dim, keepdim), _accumulated,
+    decompose=lambda x, dim, keepdim: linear_by_parts(
+        lambda part: sum(part, dim, keepdim), x
+    ),
 )  # fmt: skip
+
+
+def _halving_product(x: Any, dim: Any, keepdim: bool) -> Any:
+    """A product of complex numbers by halves, dimension after dimension."""
+    if not x.meta.dtype.is_complex:
+        return NotImplemented
+    shape = x.meta.shape
+    dims = wrap_dims(dim, len(shape))
+    for d in dims:
+        while x.meta.shape[d] > 1:
+            half = x.meta.shape[d] // 2
+            rest = narrow(x, d, 2 * half, x.meta.shape[d] - 2 * half)
+            x = narrow(x, d, 0, half) * narrow(x, d, half, half)
+            if rest.meta.numel:
+                x = cat((x, rest), d)
+    return reshape(x, reduced_shape(shape, dims, keepdim))
+
+
 prod = reduction(
     "prod", "prod", "Product over ``dim`` (all by default).", 1,
     lambda g, out, x, dim, keepdim: prod_backward(g, x, dim, keepdim), _accumulated,
+    decompose=_halving_product,
 )  # fmt: skip
 
 
@@ -71,7 +94,7 @@ def _prod_backward(g: Any, x: Any, dim: Any, keepdim: bool) -> Any:
     product = spread(prod(rest, dim, True), x, dim, True)
     zeros = spread(sum(zero, dim, True), x, dim, True)
     others = where(eq(zeros, 0), product / rest, where(zero & eq(zeros, 1), product, 0.0))
-    return spread(g, x, dim, keepdim) * others
+    return spread(g, x, dim, keepdim) * conjugate(others)
 
 
 prod_backward = op(
@@ -123,11 +146,11 @@ amin = reduction(
 )  # fmt: skip
 any_of = reduction(
     "any_of", "max_reduce", "``any`` of a bool tensor.", False, None, lambda *_: dt.bool_,
-    methods=(), samples=lambda t: [(t(3, 4) > 0, 1)],
+    methods=(), samples=lambda t: [(t.mask(3, 4), 1)],
 )  # fmt: skip
 all_of = reduction(
     "all_of", "min_reduce", "``all`` of a bool tensor.", True, None, lambda *_: dt.bool_,
-    methods=(), samples=lambda t: [(t(3, 4) > 0, 1)],
+    methods=(), samples=lambda t: [(t.mask(3, 4), 1)],
 )  # fmt: skip
 
 
@@ -203,9 +226,25 @@ mean = op(
 
 
 def _var(x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    return cast(variance(widened(x), dim, correction, keepdim), x.meta.dtype.real)
+
+
+def widened(x: Any) -> Any:
+    """Half precision in float32, for intermediate results that exceed its range."""
+    return (
+        cast(x, dt.float32) if x.meta.dtype.is_floating_point and x.meta.dtype.itemsize == 2 else x
+    )
+
+
+def variance(x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """``var`` in the operand's own dtype."""
     centred = x - mean(x, dim, True)
     free = max(0.0, count(x.meta.shape, dim) - correction)
-    total = sum(square(centred), dim, keepdim)
+    if x.meta.dtype.is_complex:
+        parts = square(real_part(centred)) + square(imag_part(centred))
+    else:
+        parts = square(centred)
+    total = sum(parts, dim, keepdim)
     return total / free if free else mul(total, float("nan"))
 
 
@@ -227,7 +266,7 @@ def _sum_to(x: Any, size: Shape) -> Any:
 
 
 sum_to = op(
-    "sum_to(input: Tensor, size: Ints) -> Tensor", decompose=_sum_to,
+    "sum_to(input: Tensor, size: Ints) -> Tensor", decompose=_sum_to, may_alias=True,
     doc="Sum a broadcast tensor back to the shape it came from.",
     grad=lambda g, out, x, size: expand(g, x.meta.shape), samples=lambda t: [(t(2, 3, 4), (3, 1))],
 )  # fmt: skip

@@ -243,6 +243,130 @@ alias = op(
 )  # fmt: skip
 
 
+# -- any strides -----------------------------------------------------------------------------------
+def _strided(input: Any, size: Shape, stride: Shape, offset: int) -> Seen:
+    return size, stride, offset * input.dtype.itemsize
+
+
+def _strided_backward(g: Any, meta_shape: Shape, meta_strides: Shape, size: Shape, stride: Shape,
+                      offset: int) -> Any:  # fmt: skip
+    """Gradients of the memory, added up where elements repeat, then seen as the input sees it."""
+    from halon.dispatcher.ops.creation import iota
+    from halon.dispatcher.ops.indexing import scatter_add
+    from halon.hal.dtypes import int64
+
+    span = 1 + max(
+        sum((n - 1) * s for n, s in zip(meta_shape, meta_strides, strict=True)),
+        offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)),
+    )
+    memory = full((span,), 0, g.meta.dtype, g.meta.device)
+    if g.meta.numel:
+        at: Any = offset
+        for d, (n, s) in enumerate(zip(size, stride, strict=True)):
+            steps = iota(n, 0, s, int64, g.meta.device)
+            at = at + reshape(steps, (n,) + (1,) * (len(size) - d - 1))
+        if not size:
+            at = full((1,), offset, int64, g.meta.device)
+        at = reshape(expand(at, size) if size else at, (-1,))
+        memory = scatter_add(memory, 0, at, reshape(g, (-1,)))
+    return dense(window(memory, meta_shape, meta_strides, 0))
+
+
+strided_backward = op(
+    "strided_backward(grad: Tensor, shape: Ints, strides: Ints, size: Ints, stride: Ints, "
+    "offset: int) -> Tensor",
+    doc="The gradient of ``strided`` to an input of a shape and strides, all distinct elements.",
+    decompose=_strided_backward,
+    grad=lambda gg, out, g, shape, strides, size, stride, offset: strided(
+        _laid_out(gg, strides), size, stride, offset
+    ),
+    samples=lambda t: [],
+)  # fmt: skip
+
+
+def _laid_out(x: Any, strides: Shape) -> Any:
+    """A copy of ``x`` with the strides of a dense input, which may be permuted."""
+    order = sorted(range(x.meta.ndim), key=lambda d: -strides[d])
+    inverse = tuple(order.index(d) for d in range(x.meta.ndim))
+    return permute(dense(permute(x, tuple(order))), inverse)
+
+
+strided = op(
+    "strided(input: Tensor, size: Ints, stride: Ints, offset: int) -> Tensor", view=_strided,
+    doc="Memory from ``offset`` elements after the first, at any strides; elements may repeat.",
+    grad=lambda g, out, x, size, stride, offset: strided_backward(
+        g, x.meta.shape, x.meta.strides, size, stride, offset
+    ),
+    samples=lambda t: [],
+)  # fmt: skip
+
+
+def _as_strided(x: Any, size: Shape, stride: Shape, storage_offset: int | None) -> Any:
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: size {list(size)}, stride {list(stride)}"
+        )
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported: {list(stride)}")
+    item = x.meta.dtype.itemsize
+    start = x.offset // item if storage_offset is None else storage_offset
+    reach = start + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if start < 0 or (0 not in size and reach * item > x.storage.nbytes):
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and "
+            f"itemsize {item} requiring a storage size of {reach * item} are out of bounds for "
+            f"storage of size {x.storage.nbytes}"
+        )
+    return strided(x, tuple(size), tuple(stride), start - x.offset // item)
+
+
+as_strided = op(
+    "as_strided(input: Tensor, size: Ints, stride: Ints, storage_offset: int = None) -> Tensor",
+    eager=_as_strided, methods=_PUBLIC,
+    doc="A view of the storage at any shape, strides and offset, in elements.",
+    samples=lambda t: [(t(3, 4), (2, 2), (1, 2)), (t(3, 4), (2, 3), (4, 1), 1), (t(6), (3, 2), (1, 1))],
+)  # fmt: skip
+
+
+# -- another dtype ---------------------------------------------------------------------------------
+def _view_dtype(input: Any, dtype: Any) -> tuple[Any, ...]:
+    old, new = input.dtype.itemsize, dtype.itemsize
+    if old == new:
+        return input.shape, input.strides, 0, dtype
+    if not input.ndim:
+        raise RuntimeError(
+            f"self.dim() cannot be 0 to view {input.dtype.name} as {dtype.name} (different element "
+            "sizes)"
+        )
+    if input.strides[-1] != 1 and input.shape[-1] != 1:
+        raise RuntimeError(
+            f"self.stride(-1) must be 1 to view {input.dtype.name} as {dtype.name} (different "
+            f"element sizes), but got {input.strides[-1]}"
+        )
+    if old > new:
+        ratio = old // new
+        return (
+            (*input.shape[:-1], input.shape[-1] * ratio),
+            (*(s * ratio for s in input.strides[:-1]), 1), 0, dtype,
+        )  # fmt: skip
+    ratio = new // old
+    if input.shape[-1] % ratio or any(s % ratio for s in input.strides[:-1]):
+        raise RuntimeError(
+            f"self.size(-1) and the other strides must be divisible by {ratio} to view "
+            f"{input.dtype.name} as {dtype.name} (different element sizes), but got {input}"
+        )
+    return (
+        (*input.shape[:-1], input.shape[-1] // ratio),
+        (*(s // ratio for s in input.strides[:-1]), 1), 0, dtype,
+    )  # fmt: skip
+
+
+view_dtype = op(
+    "view_dtype(input: Tensor, dtype: DType) -> Tensor", view=_view_dtype, grad=None,
+    doc="The same bytes as elements of another dtype.", samples=lambda t: [],
+)  # fmt: skip
+
+
 # -- windows of a row-major tensor, for dispatcher/rewrite.py --------------------------------------
 window = op(
     "window(input: Tensor, size: Ints, stride: Ints, offset: int) -> Tensor",

@@ -7,8 +7,8 @@
  *
  * Every kernel is a structure that begins with its run function. The arguments of a launch are
  * 8-byte words: the addresses of the inputs, of the outputs, then the scalars (an int64 for bool
- * and integer dtypes, a double for floating ones). Strides are bytes unless a name says
- * elements. */
+ * and integer dtypes, a double for floating ones, two for complex ones). Strides are bytes unless
+ * a name says elements. */
 
 typedef struct hl_kernel hl_kernel;
 typedef int (*hl_run_fn)(const hl_kernel *self, const int64_t *args);
@@ -17,7 +17,11 @@ struct hl_kernel {
 };
 
 enum hl_status { HL_OK, HL_ZERO_DIVISION, HL_INDEX, HL_NO_MEMORY, HL_LIBRARY };
-enum hl_dtype { HL_BOOL, HL_U8, HL_I32, HL_I64, HL_F16, HL_F32, HL_F64 };
+enum hl_dtype {
+    HL_BOOL, HL_U8, HL_I32, HL_I64, HL_F16, HL_F32, HL_F64, HL_C64, HL_C128,
+    HL_U64, HL_I8, HL_I16, HL_U16, HL_U32, HL_BF16, HL_F8E4M3, HL_F8E5M2
+};
+enum hl_scatter { HL_SET, HL_ADD, HL_MUL, HL_MAX, HL_MIN };
 enum hl_mode { HL_DIRECT, HL_LOAD, HL_UNIFORM };
 
 int hl_run(const void *kernel, const char *args);
@@ -48,7 +52,7 @@ typedef struct {
 
 typedef struct {
     int32_t reg, arg, dtype, itemsize; /* arg < 0: the value is bits */
-    int64_t bits;
+    int64_t bits[2]; /* the second of complex numbers only */
 } hl_fill;
 
 typedef struct {
@@ -86,11 +90,18 @@ typedef struct {
 
 typedef struct {
     hl_kernel base;
-    int32_t ndim, dim, itemsize, dtype, add;
+    int32_t ndim, dim, itemsize, dtype, mode; /* mode: hl_scatter */
     int64_t size;                               /* of the indexed dimension */
     int64_t shape[8], index[8], data[8], out[8]; /* data: x of a gather, src of a scatter */
     const hl_kernel *copy;                      /* scatter: x into y */
 } hl_index;
+
+typedef struct {
+    hl_kernel base;
+    int32_t ndim, dim, dtype, itemsize, flag; /* flag: product of a scan, descending of a sort */
+    int64_t shape[8], x[8], y[8], z[8];       /* z: a sort's indices */
+    int32_t reverse;
+} hl_lanes; /* scans and sorts: one lane along dim at a time */
 
 typedef struct {
     hl_kernel base;
@@ -143,6 +154,8 @@ void hl_iota_init(hl_generate *kernel);
 void hl_philox_init(hl_generate *kernel);
 void hl_gather_init(hl_index *kernel);
 void hl_scatter_init(hl_index *kernel);
+void hl_scan_init(hl_lanes *kernel);
+void hl_sort_init(hl_lanes *kernel);
 void hl_window_init(hl_window *kernel);
 void hl_matmul_init(hl_matmul *kernel);
 void hl_conv_init(hl_conv *kernel);

@@ -11,27 +11,31 @@ typedef struct {
     char **at; /* address of the current box in each operand */
 } machine;
 
-static int64_t as_bits(int dtype, int64_t word) {
+/* The element that a number's words stand for. */
+static void as_element(int dtype, const int64_t *word, void *element) {
     double value;
-    float single;
-    uint16_t half;
-    memcpy(&value, &word, sizeof value);
+    float parts[2];
+    memcpy(&value, word, sizeof value);
+    parts[0] = (float)value;
     switch (dtype) {
-    case HL_BOOL: return word != 0;
-    case HL_F16:
-        half = hl_f64_to_f16(value);
-        return half;
-    case HL_F32:
-        single = (float)value;
-        word = 0;
-        memcpy(&word, &single, sizeof single);
-        return word;
-    default: return word;
+    case HL_BOOL: *(uint8_t *)element = *word != 0; break;
+    case HL_F16: *(uint16_t *)element = hl_f64_to_f16(value); break;
+    case HL_BF16: *(uint16_t *)element = hl_f32_to_bf16(parts[0]); break;
+    case HL_F8E4M3: *(uint8_t *)element = hl_f32_to_f8e4m3(parts[0]); break;
+    case HL_F8E5M2: *(uint8_t *)element = hl_f32_to_f8e5m2(parts[0]); break;
+    case HL_F32: memcpy(element, parts, 4); break;
+    case HL_C64:
+        memcpy(&value, word + 1, sizeof value);
+        parts[1] = (float)value;
+        memcpy(element, parts, 8);
+        break;
+    case HL_C128: memcpy(element, word, 16); break;
+    default: memcpy(element, word, 8); break; /* narrow integers are its first bytes */
     }
 }
 
-static void fill_tile(char *tile, int64_t bits, int itemsize, int64_t n) {
-    hl_copy_plane(tile, 0, itemsize, (const char *)&bits, 0, 0, 1, n, itemsize);
+static void fill_tile(char *tile, const void *element, int itemsize, int64_t n) {
+    hl_copy_plane(tile, 0, itemsize, element, 0, 0, 1, n, itemsize);
 }
 
 static int64_t widest_box(const hl_elementwise *k) {
@@ -46,15 +50,14 @@ static void fill_uniform(const machine *m, const int64_t *args) {
     int64_t n = widest_box(k);
     for (int i = 0; i < k->n_fills; i++) {
         const hl_fill *f = &k->fills[i];
-        int64_t word = f->arg < 0 ? f->bits : args[f->arg];
-        fill_tile(m->reg[f->reg], as_bits(f->dtype, word), f->itemsize, n);
+        int64_t element[2];
+        as_element(f->dtype, f->arg < 0 ? f->bits : args + f->arg, element);
+        fill_tile(m->reg[f->reg], element, f->itemsize, n);
     }
     for (int i = 0; i < k->n_operands; i++) {
         const hl_operand *o = &k->operands[i];
         if (o->mode != HL_UNIFORM) continue;
-        int64_t bits = 0;
-        memcpy(&bits, m->at[i], (size_t)o->itemsize);
-        fill_tile(m->reg[o->reg], bits, o->itemsize, n);
+        fill_tile(m->reg[o->reg], m->at[i], o->itemsize, n);
     }
 }
 

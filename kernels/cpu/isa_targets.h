@@ -1,5 +1,6 @@
 #pragma once
 /* System headers come before the pragmas, so that their inline functions keep the baseline. */
+#include <complex.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -6,10 +6,40 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from halon.hal.dtypes import dtype_of
+from halon.kernels.scalar_ops import SCALAR_OPS
 from halon.kernels.tree import Apply, Const, Input, Node, Scalar, walk
 
-#: The dtypes tile operations exist for. f16 has casts only and is computed in f32.
-COMPUTED: Final = frozenset({"bool", "u8", "i32", "i64", "f32", "f64"})
+#: Stored dtype → the dtype its casts go through; the dtypes not listed are computed in themselves.
+WIDE: Final = {
+    "f16": "f32", "bf16": "f32", "f8e4m3": "f32", "f8e5m2": "f32",
+    "i8": "i32", "i16": "i32", "u16": "i32", "u32": "i64",
+}  # fmt: skip
+_INTEGERS: Final = ("u8", "i8", "i16", "u16", "i32", "u32", "i64", "u64", "bool")
+
+
+def cast_path(src: str, dst: str) -> list[str]:
+    """The dtypes a conversion passes: each step is a tile operation.
+
+    >>> cast_path("bf16", "i8"), cast_path("f32", "f64"), cast_path("f64", "f16")
+    (['f32', 'i64', 'i8'], ['f64'], ['f16'])
+    """
+    if src == dst:
+        return []
+    if dst == "f16" and src in ("f64", "c128"):  # rounded once
+        return ["f16"] if src == "f64" else ["f64", "f16"]
+    if (src, dst) == ("f16", "f64"):
+        return ["f64"]
+    path = []
+    if src in WIDE:
+        # integers widen into what the destination takes next
+        src = "i64" if src in _INTEGERS and dst in ("i64", "u64", "u32") else WIDE[src]
+        path.append(src)
+    if dst not in WIDE:
+        return path if src == dst else [*path, dst]
+    middle = WIDE[dst]
+    if dst in _INTEGERS and (src not in _INTEGERS or src in ("i64", "u64")):
+        middle = "i64"  # wide values wrap, as two integer conversions do
+    return [*path, *([middle] if src != middle else []), dst]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +58,7 @@ class Fill:
     register: int
     dtype: str
     scalar: int | None
-    value: int | float | bool = 0
+    value: int | float | complex | bool = 0
 
 
 @dataclass
@@ -69,7 +99,10 @@ class _Compiler:
 
     def cast(self, source: int, dtype: str) -> int:
         have = self.dtypes[source]
-        return source if have == dtype else self.emit(f"cast_{have}_{dtype}", dtype, (source,))
+        for step in cast_path(have, dtype):
+            source = self.emit(f"cast_{have}_{step}", step, (source,))
+            have = step
+        return source
 
     def leaf(self, node: Input | Scalar | Const) -> int:
         if isinstance(node, Input):
@@ -86,10 +119,10 @@ class _Compiler:
         if node.op == "cast":
             return self.cast(args[0], node.dtype)
         operand = self.dtypes[args[-1]]
-        if operand == "f16":
-            args = tuple(self.cast(a, "f32") if self.dtypes[a] == "f16" else a for a in args)
-            operand = "f32"
-        result = "bool" if node.dtype == "bool" else operand
+        if operand in WIDE:
+            operand = WIDE[operand]
+            args = tuple(self.cast(a, WIDE.get(self.dtypes[a], self.dtypes[a])) for a in args)
+        result = SCALAR_OPS[node.op].result_dtype(operand)
         return self.cast(self.emit(f"{node.op}_{operand}", result, args), node.dtype)
 
     def compile(self, root: Node) -> int:

@@ -1,8 +1,13 @@
 #pragma once
 /* The pk_ functions that the templates of scalar_ops.py call, in C11. */
+#include <complex.h>
+#undef complex /* it would rename pk_complex_* */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+
+typedef float _Complex hl_c64;
+typedef double _Complex hl_c128;
 
 /* u8 is computed in uint32_t because C would promote it to a signed int and shift that. */
 #define T uint8_t
@@ -19,6 +24,12 @@
 #define U uint64_t
 #define S i64
 #define SIGNED 1
+#include "scalar_int_typed.h"
+
+#define T uint64_t
+#define U uint64_t
+#define S u64
+#define SIGNED 0
 #include "scalar_int_typed.h"
 
 #ifdef __FMA__
@@ -81,6 +92,8 @@ static inline uint16_t hl_f64_to_f16(double x) {
     return hl_f32_to_f16(hl_f32_bits(bits));
 }
 
+#include "narrow.h"
+
 /* -- floating point ---------------------------------------------------------------------------- */
 #define T float
 #define S f32
@@ -100,3 +113,17 @@ static inline double pk_sin_f64(double x) { return sin(x); }
 static inline double pk_cos_f64(double x) { return cos(x); }
 
 #include "math_f32.h"
+
+/* -- complex ----------------------------------------------------------------------------------- */
+#define T hl_c64
+#define R float
+#define S c64
+#define P f32
+#define F(name) name##f
+#include "scalar_complex_typed.h"
+#define T hl_c128
+#define R double
+#define S c128
+#define P f64
+#define F(name) name
+#include "scalar_complex_typed.h"

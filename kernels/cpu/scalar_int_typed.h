@@ -33,6 +33,22 @@ static inline T FN(mod)(T a, T b) {
     return (r != 0 && FN(negative)(r) != FN(negative)(b)) ? (T)(r + b) : r;
 }
 
+/* The remainder with the dividend's sign. */
+static inline T FN(fmod)(T a, T b) {
+    return b == 0 || (SIGNED && b == (T)-1) ? 0 : (T)(a % b);
+}
+
+/* Euclid's algorithm on magnitudes. */
+static inline T FN(gcd)(T a, T b) {
+    U x = (U)FN(abs)(a), y = (U)FN(abs)(b);
+    while (y) {
+        U r = x % y;
+        x = y;
+        y = r;
+    }
+    return (T)x;
+}
+
 /* By squaring; a negative exponent leaves 0 except for the bases 1 and -1. */
 static inline T FN(pow)(T a, T b) {
     if (FN(negative)(b)) return a == 1 ? 1 : a == (T)-1 ? ((U)b & 1 ? a : 1) : 0;

@@ -22,6 +22,14 @@
 #define EITHER_NAN(a, b) 0
 #define NAN_VALUE 0
 #include "tile_reduce_typed.h"
+#define T uint64_t
+#define S u64
+#define SUM_T uint64_t
+#define SUMS
+#define IS_NAN(a) 0
+#define EITHER_NAN(a, b) 0
+#define NAN_VALUE 0
+#include "tile_reduce_typed.h"
 #define T float
 #define S f32
 #define SUM_T float

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import re
 import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -27,9 +28,21 @@ from halon.kernels.pk.text import read
 _FLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-shared", "-ffp-contract=off",
                  "-fno-strict-aliasing", "-Wno-unknown-pragmas")  # fmt: skip
 
+
+def _pair(part: Any) -> Any:
+    """A complex number as the kernels see it, made from a Python one."""
+
+    class Pair(ctypes.Structure):
+        _fields_: ClassVar = [("re", part), ("im", part)]
+
+    return lambda value: Pair(value.real, value.imag)
+
+
 _CTYPES: Final[dict[str, Any]] = {
-    "b8": ctypes.c_uint8, "u8": ctypes.c_uint8, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
-    "f32": ctypes.c_float, "f64": ctypes.c_double,
+    "b8": ctypes.c_uint8, "u8": ctypes.c_uint8, "i8": ctypes.c_int8, "i16": ctypes.c_int16,
+    "u16": ctypes.c_uint16, "i32": ctypes.c_int32, "u32": ctypes.c_uint32, "i64": ctypes.c_int64,
+    "u64": ctypes.c_uint64, "f32": ctypes.c_float, "f64": ctypes.c_double,
+    "c64": _pair(ctypes.c_float), "c128": _pair(ctypes.c_double),
 }  # fmt: skip
 
 _SIGNATURE: Final = re.compile(r"^KERNEL (\w+)\(PK_IDS (.*?)\) \{", re.M | re.S)
@@ -95,7 +108,7 @@ def library(source: str, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
 
 
 def _compile(words: Sequence[str], text: str, path: Path) -> None:
-    part = path.with_suffix(".part")
+    part = path.with_suffix(f".{os.getpid()}.part")
     done = subprocess.run(
         [*words, "-x", "c++", "-", "-o", str(part)], input=text, capture_output=True, text=True
     )

@@ -21,7 +21,7 @@ from halon.kernels.pk.launch import (
     require_f64,
     signature,
 )  # fmt: skip
-from halon.kernels.pk.text import CTYPE, assemble, cast
+from halon.kernels.pk.text import CTYPE, PACKED, assemble, cast
 from halon.kernels.tree import Apply, Input, Node, Scalar, walk
 
 _ITEM_ELEMENTS = 16384  # a CPU work-item's share of a large operand
@@ -78,7 +78,7 @@ def _divisors(root: Node) -> list[Node]:
     """Operands and numbers that integers are divided by: where 0 raises the device's flag."""
     found = []
     for node in walk(root):
-        if isinstance(node, Apply) and node.op in ("idiv", "mod") and node.dtype[0] in "iu":
+        if isinstance(node, Apply) and node.op in ("idiv", "mod", "fmod") and node.dtype[0] in "iu":
             divisor = node.args[1]
             while isinstance(divisor, Apply) and divisor.op == "cast":
                 divisor = divisor.args[0]
@@ -172,8 +172,8 @@ def _body(
         (once if classes[k] == "0" else each).append(load)
     numbers = {k: f"s{k}" for k in range(len(scalars))}
     for k, (_, dtype) in enumerate(scalars):
-        if dtype == "f16":
-            once.append(f"const h16 h{k} = {cast(f's{k}', 'f32', 'f16')};")
+        if dtype in PACKED:
+            once.append(f"const {CTYPE[dtype]} h{k} = {cast(f's{k}', 'f32', dtype)};")
             numbers[k] = f"h{k}"
     for d in _divisors(root):
         name = f"x{d.index}" if isinstance(d, Input) else numbers[d.index]  # type: ignore[union-attr]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from halon.kernels.pk.text import CTYPE, cast, literal
+from halon.kernels.pk.text import CTYPE, WIDE, cast, literal
 from halon.kernels.scalar_ops import SCALAR_OPS
 from halon.kernels.tree import Apply, Const, Input, Node, Scalar, walk
 
@@ -35,7 +35,7 @@ def statements(root: Node, inputs: Mapping[int, str], scalars: Mapping[int, str]
 def scalar_dtypes(root: Node) -> set[str]:
     """The dtypes whose ``pk_`` functions the tree may call."""
     used = {a.dtype for n in walk(root) if isinstance(n, Apply) for a in n.args}
-    return {"f32" if d == "f16" else d for d in used}
+    return {WIDE.get(d, d) for d in used}
 
 
 def _apply(node: Apply, names: Mapping[Node, str]) -> str:
@@ -44,8 +44,9 @@ def _apply(node: Apply, names: Mapping[Node, str]) -> str:
         return cast(args[0], node.args[0].dtype, node.dtype)
     dtype = node.args[-1].dtype
     op = SCALAR_OPS[node.op]
-    if dtype != "f16" or node.op == "where":
+    if dtype not in WIDE or node.op == "where":
         return op.template(dtype).format(*args, t=dtype)
-    wide = [cast(a, n.dtype, "f32") for a, n in zip(args, node.args, strict=True)]
-    value = op.template("f32").format(*wide, t="f32")
-    return value if node.dtype == "bool" else cast(f"({value})", "f32", "f16")
+    wide = WIDE[dtype]
+    args = [cast(a, n.dtype, wide) for a, n in zip(args, node.args, strict=True)]
+    value = op.template(wide).format(*args, t=wide)
+    return value if node.dtype == "bool" else cast(f"({value})", wide, dtype)

@@ -13,7 +13,7 @@ from typing import Final
 
 from halon.hal.errors import Declined, IndexOutOfRange
 from halon.hal.op_desc import OpSpec, TensorSpec
-from halon.kernels.pk.text import CTYPE, ITEMSIZE
+from halon.kernels.pk.text import CTYPE, ITEMSIZE, PACKED
 
 #: Operand numbers of a Step: 0, 1, … index ``handles``; SCRATCH - k is the plan's k-th scratch
 #: buffer; FLAG is the device's bounds flag, whose offset argument is the plan's code.
@@ -111,7 +111,7 @@ def signature(
     'KERNEL k(PK_IDS GLOBAL const f32 *x, i64 ox, GLOBAL f32 *y, i64 oy, i64 n)'
     """
     parts = [
-        f"GLOBAL {'' if written else 'const '}{CTYPE[dtype]} *{n}, i64 o{n}"
+        f"GLOBAL {'' if written else 'const '}{CTYPE.get(dtype, dtype)} *{n}, i64 o{n}"
         for n, dtype, written in operands
     ]
     parts += [f"{SCALAR_CTYPE[dtype]} {n}" for n, dtype in scalars]
@@ -119,13 +119,13 @@ def signature(
     return f"KERNEL {name}(PK_IDS {', '.join(parts)})"
 
 
-#: How a run-time scalar is passed: an f16 travels as f32 and is rounded in the kernel.
-SCALAR_CTYPE: Final[dict[str, str]] = {**CTYPE, "f16": "f32"}
+#: How a run-time scalar is passed: what is packed travels as f32 and is rounded in the kernel.
+SCALAR_CTYPE: Final[dict[str, str]] = {**CTYPE, **dict.fromkeys(PACKED, "f32")}
 
 
 def require_f64(target: Target, tensors: Sequence[TensorSpec]) -> None:
     """Declined where the operands need double precision and the device has none."""
-    if not target.f64 and any(t.dtype == "f64" for t in tensors):
+    if not target.f64 and any(t.dtype in ("f64", "c128") for t in tensors):
         raise Declined("the device has no double precision")
 
 

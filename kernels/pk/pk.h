@@ -2,8 +2,8 @@
  *
  * A kernel is `KERNEL name(PK_IDS GLOBAL const f32 *a, i64 a_offset, ...) { ... }`; kernels.pk.launch
  * fixes the order of its arguments. Indices are i64: a 32-bit index costs a CPU OpenCL compiler its
- * contiguous loads. bool is stored as b8 (0 or 1), f16 as h16 bits. Vector types and 64-bit atomics
- * are absent where the language has none. The C++ branch is for tests: KERNEL bodies get their ids
+ * contiguous loads. bool is stored as b8 (0 or 1), f16 and bf16 as h16 bits, float8 as b8 bits,
+ * complex numbers as pairs. Vector types and 64-bit atomics are absent where the language has none. The C++ branch is for tests: KERNEL bodies get their ids
  * through a hidden parameter, LOCALMEM is static because groups run one after another, and
  * pk_barrier() switches fibers. PK_HALF is defined for OpenCL devices that list cl_khr_fp16: some
  * compilers define the extension's own macro regardless.
@@ -20,6 +20,9 @@
 
 typedef uchar b8;
 typedef uchar u8;
+typedef char i8;
+typedef short i16;
+typedef ushort u16;
 typedef ushort h16;
 typedef int i32;
 typedef uint u32;
@@ -85,6 +88,9 @@ DEVFN h16 pk_d2h(f64 v) {
 
 typedef unsigned char b8;
 typedef unsigned char u8;
+typedef signed char i8;
+typedef short i16;
+typedef unsigned short u16;
 typedef unsigned short h16;
 typedef int i32;
 typedef unsigned int u32;
@@ -133,6 +139,9 @@ DEVFN h16 pk_d2h(f64 v) { return __half_as_ushort(__double2half(v)); }
 
 typedef uint8_t b8;
 typedef uint8_t u8;
+typedef int8_t i8;
+typedef int16_t i16;
+typedef uint16_t u16;
 typedef uint16_t h16;
 typedef int32_t i32;
 typedef uint32_t u32;
@@ -200,9 +209,38 @@ DEVFN h16 pk_f2h(f32 v) { return pk_d2h((f64)v); }
 #define PK_CAS32(p, old, new) __sync_val_compare_and_swap((u32 *)(p), (u32)(old), (u32)(new))
 #define PK_CAS64(p, old, new) __sync_val_compare_and_swap((u64 *)(p), (u64)(old), (u64)(new))
 
-using std::cos, std::exp, std::expm1, std::fabs, std::floor, std::fmod, std::log, std::log1p;
-using std::copysign, std::pow, std::rint, std::sin, std::sqrt, std::tanh, std::trunc;
+using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atan2, std::atanh, std::ceil;
+using std::copysign, std::cos, std::cosh, std::erf, std::erfc, std::exp, std::exp2, std::expm1;
+using std::fabs, std::floor, std::fmax, std::fmin, std::fmod, std::hypot, std::ilogb, std::ldexp;
+using std::lgamma, std::log, std::log10, std::log1p, std::log2, std::nextafter, std::pow, std::rint;
+using std::sin, std::sinh, std::sqrt, std::tan, std::tanh, std::trunc;
 
 #endif
+
+typedef struct {
+    f32 re, im;
+} c64;
+#if !defined(__OPENCL_VERSION__) || defined(cl_khr_fp64)
+#define PK_F64
+typedef struct {
+    f64 re, im;
+} c128;
+DEVFN c128 pk_c64_to_c128(c64 v) {
+    c128 wide;
+    wide.re = v.re;
+    wide.im = v.im;
+    return wide;
+}
+DEVFN c64 pk_c128_to_c64(c128 v) {
+    c64 narrow;
+    narrow.re = (f32)v.re;
+    narrow.im = (f32)v.im;
+    return narrow;
+}
+#endif
+/* what is moved, not computed with */
+typedef struct {
+    u64 low, high;
+} w128;
 
 DEVFN i64 pk_least(i64 a, i64 b) { return a < b ? a : b; }

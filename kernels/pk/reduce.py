@@ -222,6 +222,7 @@ def _identity(form: _Form) -> str:
 
 _RANGE: Final[dict[str, tuple[int, int]]] = {
     "bool": (0, 1), "u8": (0, 255), "i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1),
+    "u64": (0, 2**64 - 1),
 }  # fmt: skip
 
 

@@ -11,6 +11,27 @@ DEVFN T pk_abs_T(T a) { return fabs(a); }
 DEVFN T pk_log1p_T(T a) { return log1p(a); }
 DEVFN T pk_expm1_T(T a) { return expm1(a); }
 DEVFN T pk_tanh_T(T a) { return tanh(a); }
+DEVFN T pk_tan_T(T a) { return tan(a); }
+DEVFN T pk_asin_T(T a) { return asin(a); }
+DEVFN T pk_acos_T(T a) { return acos(a); }
+DEVFN T pk_atan_T(T a) { return atan(a); }
+DEVFN T pk_sinh_T(T a) { return sinh(a); }
+DEVFN T pk_cosh_T(T a) { return cosh(a); }
+DEVFN T pk_asinh_T(T a) { return asinh(a); }
+DEVFN T pk_acosh_T(T a) { return acosh(a); }
+DEVFN T pk_atanh_T(T a) { return atanh(a); }
+DEVFN T pk_exp2_T(T a) { return exp2(a); }
+DEVFN T pk_log2_T(T a) { return log2(a); }
+DEVFN T pk_log10_T(T a) { return log10(a); }
+DEVFN T pk_erf_T(T a) { return erf(a); }
+DEVFN T pk_erfc_T(T a) { return erfc(a); }
+DEVFN T pk_ceil_T(T a) { return ceil(a); }
+DEVFN T pk_lgamma_T(T a) { return lgamma(a); }
+DEVFN T pk_atan2_T(T a, T b) { return atan2(a, b); }
+DEVFN T pk_fmod_T(T a, T b) { return fmod(a, b); }
+DEVFN T pk_copysign_T(T a, T b) { return copysign(a, b); }
+DEVFN T pk_hypot_T(T a, T b) { return hypot(a, b); }
+DEVFN T pk_nextafter_T(T a, T b) { return nextafter(a, b); }
 DEVFN T pk_pow_T(T a, T b) { return pow(a, b); }
 
 /* Not fmax and fmin: those drop a NaN. */

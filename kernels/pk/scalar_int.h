@@ -20,6 +20,20 @@ DEVFN T pk_mod_T(T a, T b) {
     return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;
 }
 
+/* The remainder with the dividend's sign. */
+DEVFN T pk_fmod_T(T a, T b) { return b == 0 || ((T)-1 < 0 && b == (T)-1) ? (T)0 : (T)(a % b); }
+
+/* Euclid's algorithm on magnitudes. */
+DEVFN T pk_gcd_T(T a, T b) {
+    U x = (U)pk_abs_T(a), y = (U)pk_abs_T(b);
+    while (y) {
+        const U r = x % y;
+        x = y;
+        y = r;
+    }
+    return (T)x;
+}
+
 /* Exact modulo the type's range; a negative exponent leaves 0 unless the base is 1 or -1. */
 DEVFN T pk_pow_T(T base, T exponent) {
     if (exponent < 0) return base == 1 ? 1 : base == (T)-1 ? (exponent & 1 ? base : (T)1) : 0;

@@ -49,11 +49,18 @@ TORCH: dict[str, Callable[..., torch.Tensor]] = {
     "shl": torch.bitwise_left_shift, "shr": torch.bitwise_right_shift, "where": torch.where,
     "sub": torch.sub, "le": torch.le, "ne": torch.ne, "abs": torch.abs, "log1p": torch.log1p,
     "expm1": torch.expm1, "tanh": torch.tanh, "sigmoid": torch.sigmoid,
+    "ceil": torch.ceil, "fmod": torch.fmod, "copysign": torch.copysign, "hypot": torch.hypot,
+    "nextafter": torch.nextafter, "gcd": torch.gcd, "atan2": torch.atan2,
+    **{name: getattr(torch, name) for name in (
+        "exp2", "log2", "log10", "sinh", "cosh", "asinh", "acosh", "atanh", "tan", "asin", "acos",
+        "atan", "erf", "erfc", "lgamma")},
 }  # fmt: skip
 #: Correctly rounded operations are compared exactly; these are not.
 ULPS = {
     "exp": 2, "log": 2, "sin": 2, "cos": 2, "tanh": 2, "log1p": 1, "expm1": 1, "sigmoid": 3,
-    "pow": 1,
+    "pow": 1, "hypot": 1, "exp2": 1, "log2": 1, "log10": 2, "sinh": 2, "cosh": 2, "asinh": 2,
+    "acosh": 2, "atanh": 2, "tan": 2, "asin": 2, "acos": 2, "atan": 1, "atan2": 1, "erf": 2,
+    "erfc": 8, "lgamma": 8,
 }  # fmt: skip
 
 
@@ -73,7 +80,7 @@ def _defined() -> list[str]:
 def _torch_value(op: str, dtype: str, ins: Sequence[np.ndarray]) -> np.ndarray:
     tensors = [torch.from_numpy(np.ascontiguousarray(a)) for a in ins]
     # PyTorch's vectorised f32 sqrt is not correctly rounded and its mod fails on subnormals
-    if dtype == "f32" and (op in ULPS or op in ("sqrt", "mod")):
+    if dtype == "f32" and (op in ULPS or op in ("sqrt", "mod", "fmod")):
         wide = [t.double() for t in tensors]
         return TORCH[op](*wide).float().numpy()
     if dtype == "f16":  # halon computes f16 in f32
@@ -92,9 +99,9 @@ def test_scalar_operations_agree_with_pytorch(level: int, case: str) -> None:
         ins = np.meshgrid(*([values] * min(arity, 2)))
         if op == "where":
             ins = [ins[0] > ins[1], *ins]
-        if op in ("idiv", "mod") and dtype[0] in "iu":
+        if op in ("idiv", "mod", "fmod") and dtype[0] in "iu":
             ins = [a[ins[1] != 0] for a in ins]
-        if op in ("floor", "trunc", "round") and dtype[0] in "iu":
+        if op in ("floor", "ceil", "trunc", "round") and dtype[0] in "iu":
             same(apply(op, *ins), ins[0])
             return
         want = _torch_value(op, dtype, ins)

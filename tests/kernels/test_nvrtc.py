@@ -7,10 +7,21 @@ import re
 
 import pytest
 
+from halon.hal.dtypes import ALL_DTYPES
 from halon.hal.errors import CompileError
 from halon.hal.op_desc import OpSpec, TensorSpec
 from halon.hal.properties import layout_of
-from halon.kernels.pk import conv, elementwise, generate, indexing, matmul, nvrtc, reduce
+from halon.kernels.pk import (
+    conv,
+    elementwise,
+    generate,
+    indexing,
+    matmul,
+    nvrtc,
+    reduce,
+    scan,
+    sort,
+)
 from halon.kernels.pk.launch import Launch, Target
 from halon.kernels.scalar_ops import SCALAR_OPS
 from halon.kernels.tree import Apply, Input, Node, Scalar
@@ -61,11 +72,11 @@ def tree(op: str, dtype: str) -> Node:
     args = tuple(operand(k) for k in range(arity))
     if op == "where":
         args = (Apply("cast", (args[0],), "bool"), *args[1:])
-    node = Apply(op, args, "bool" if SCALAR_OPS[op].result == "bool" else work)
+    node = Apply(op, args, SCALAR_OPS[op].result_dtype(work))
     return Apply("cast", (node,), dtype)
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", [*ALL, "u64", "c64", "c128"])
 def test_every_scalar_operation(dtype: str) -> None:
     """One kernel per dtype: the operations in a chain of ``where`` that uses each result."""
     work = "f32" if dtype == "f16" else dtype
@@ -79,6 +90,25 @@ def test_every_scalar_operation(dtype: str) -> None:
         total = Apply("where", (flag, total, tree(op, dtype)), dtype)
     t = tensor(dtype, 1000)
     compiles(elementwise.build(OpSpec("all", (t, t, t), (t,), expr=total), GPU))
+
+
+@pytest.mark.parametrize("dtype", sorted(ALL_DTYPES))
+def test_every_cast(dtype: str) -> None:
+    """One dtype into all others, and back into it from their sum."""
+    for target in sorted(ALL_DTYPES - {dtype}):
+        node = Apply("cast", (Input(0, dtype),), target)
+        x, y = tensor(dtype, 1000), tensor(target, 1000)
+        compiles(elementwise.build(OpSpec("cast", (x,), (y,), expr=node), GPU))
+
+
+@pytest.mark.parametrize("dtype", [*ALL, "u64"])
+def test_scans_and_sorts(dtype: str) -> None:
+    x, where = tensor(dtype, 3, 1000), tensor("i64", 3, 1000)
+    for op in ("cumsum", "cumprod"):
+        for dim in (0, 1):
+            attrs = {"dim": dim, "reverse": bool(dim)}
+            compiles(scan.scan(OpSpec(op, (x,), (x,), attrs), GPU))
+    compiles(sort.sort(OpSpec("sort", (x,), (x, where), {"dim": 1, "descending": True}), GPU))
 
 
 @pytest.mark.parametrize("rank", range(1, 9))

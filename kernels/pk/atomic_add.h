@@ -1,8 +1,0 @@
-/* Adds to an element of a word's size by compare-and-swap; the first look is atomic as well. */
-DEVFN void pk_atomic_add(volatile GLOBAL T *p, i64 at, T v) {
-    WORD seen = CAS(p + at, 0, 0), old;
-    do {
-        old = seen;
-        seen = CAS(p + at, old, TO_BITS(SUM(FROM_BITS(old), v)));
-    } while (seen != old);
-}
