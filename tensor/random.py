@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -197,3 +199,23 @@ def get_rng_state() -> Tensor:
 def set_rng_state(state: Tensor) -> None:
     """Restore the host generator."""
     default_generator().set_state(state)
+
+
+@contextmanager
+def fork_rng(devices: Any = (), enabled: bool = True) -> Iterator[None]:
+    """Inside the block draws do not move the host's generator, nor those of ``devices``.
+
+    >>> import halon
+    >>> before = halon.get_rng_state()
+    >>> with halon.random.fork_rng():
+    ...     _ = halon.rand(3)
+    >>> halon.get_rng_state().equal(before)
+    True
+    """
+    generators = [default_generator(), *map(default_generator, devices)] if enabled else []
+    states = [g.get_state() for g in generators]
+    try:
+        yield
+    finally:
+        for g, state in zip(generators, states, strict=True):
+            g.set_state(state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from halon.dispatcher import deterministic
 from halon.dispatcher.op import UNCHANGED, KernelCall, op
 from halon.dispatcher.ops.creation import full
 from halon.dispatcher.ops.elementwise import where
@@ -82,7 +83,9 @@ def _scatter_call(mode: str) -> Any:
     def kernel(input: Meta, dim: int, index: Meta, src: Meta) -> KernelCall:
         window = src if src.shape == index.shape else _top_left(src, index.shape)
         return KernelCall(
-            "scatter", (input, index, window), {"dim": wrap_dim(dim, input.ndim), "mode": mode}
+            "scatter",
+            (input, index, window),
+            {"dim": wrap_dim(dim, input.ndim), "mode": mode, **deterministic.attributes()},
         )
 
     return kernel

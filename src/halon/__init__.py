@@ -11,6 +11,11 @@ tensor([2., 4.])
 from halon import autograd as autograd
 from halon.autograd.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from halon.devices import planner as _planner
+from halon.dispatcher.deterministic import (
+    are_deterministic_algorithms_enabled,
+    is_deterministic_algorithms_warn_only_enabled,
+    use_deterministic_algorithms,
+)
 from halon.dispatcher.explain import explain
 from halon.dispatcher.fallback import (
     FallbackWarning,
@@ -42,7 +47,7 @@ from halon.hal.registry import registry as _registry
 from halon.tensor import creation as _creation
 from halon.tensor import derived as _derived
 from halon.tensor import functions as _functions
-from halon.tensor import random as _random
+from halon.tensor import random as random
 from halon.tensor.buffers import frombuffer
 from halon.tensor.creation import (
     arange,
@@ -60,6 +65,7 @@ from halon.tensor.creation import (
     zeros,
     zeros_like,
 )
+from halon.tensor.distributions import binomial, multinomial, normal, poisson
 from halon.tensor.dlpack import from_dlpack, to_dlpack
 from halon.tensor.printing import set_printoptions
 from halon.tensor.random import (
@@ -78,6 +84,15 @@ from halon.tensor.random import (
     set_rng_state,
 )
 from halon.tensor.tensor import Size, Tensor
+from halon.tensor.type_info import (
+    can_cast,
+    finfo,
+    iinfo,
+    is_complex,
+    is_floating_point,
+    is_tensor,
+    result_type,
+)
 
 __version__ = "0.1.0"
 
