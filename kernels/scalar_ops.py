@@ -11,6 +11,10 @@ complex operands.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+#: the complex dtype whose parts are of a floating one
+_COMPLEX_OF: Final = {"f32": "c64", "f64": "c128"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,13 @@ class ScalarOp:
             return "bool"
         if self.result == "real":
             return {"c64": "f32", "c128": "f64"}.get(dtype, dtype)
-        return {"f32": "c64", "f64": "c128"}[dtype] if self.result == "complex" else dtype
+        return _COMPLEX_OF[dtype] if self.result == "complex" else dtype
 
     def template(self, dtype: str) -> str:
         """The C template for operands of ``dtype``; KeyError-like ValueError where undefined."""
         kind = "bool" if dtype == "bool" else dtype[0]
         text = {"bool": self.bool_, "f": self.float_, "c": self.complex_}.get(kind, self.int_)
-        if not text:
+        if not text or (self.result == "complex" and dtype not in _COMPLEX_OF):
             raise ValueError(f"{self.name} is not defined for {dtype}")
         return text
 

@@ -29,6 +29,8 @@ NUMPY = {
     "bool": np.bool_, "u8": np.uint8, "i32": np.int32, "i64": np.int64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
+#: what the operations that make complex numbers give
+RESULTS = {**NUMPY, "c64": np.complex64, "c128": np.complex128}
 F32 = np.float32
 CPU = CpuDriver().open(0)
 
@@ -108,9 +110,9 @@ def apply(op: str, *ins: np.ndarray) -> np.ndarray:
     shape = np.broadcast_shapes(*(a.shape for a in ins))
     ins = tuple(np.broadcast_to(a, shape) for a in ins)
     short = [from_numpy(a.dtype).short for a in ins]
-    result = "bool" if SCALAR_OPS[op].result == "bool" else short[-1]
+    result = SCALAR_OPS[op].result_dtype(short[-1])
     tree = Apply(op, tuple(Input(i, t) for i, t in enumerate(short)), result)
-    return run(op, ins, [np.empty(shape, NUMPY[result])], expr=tree)
+    return run(op, ins, [np.empty(shape, RESULTS[result])], expr=tree)
 
 
 def same(got: np.ndarray, want: Any, ulps: int = 0) -> None:

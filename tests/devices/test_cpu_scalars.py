@@ -50,7 +50,9 @@ TORCH: dict[str, Callable[..., torch.Tensor]] = {
     "sub": torch.sub, "le": torch.le, "ne": torch.ne, "abs": torch.abs, "log1p": torch.log1p,
     "expm1": torch.expm1, "tanh": torch.tanh, "sigmoid": torch.sigmoid,
     "ceil": torch.ceil, "fmod": torch.fmod, "copysign": torch.copysign, "hypot": torch.hypot,
-    "nextafter": torch.nextafter, "gcd": torch.gcd, "atan2": torch.atan2,
+    "nextafter": torch.nextafter, "atan2": torch.atan2, "complex": torch.complex,
+    # PyTorch's gcd of the least integer is negative; NumPy's magnitude is the right one
+    "gcd": lambda a, b: torch.from_numpy(np.gcd(a.numpy(), b.numpy())),
     **{name: getattr(torch, name) for name in (
         "exp2", "log2", "log10", "sinh", "cosh", "asinh", "acosh", "atanh", "tan", "asin", "acos",
         "atan", "erf", "erfc", "lgamma")},
